@@ -21,10 +21,13 @@
 
 enum {
 	NS_PER_S = 1000000000,
-	SIGSET_BYTES = 8, /* of the kernel's sigset_t */
+	SIGSET_BYTES = 8, /* bytes of the kernel's sigset_t */
 };
 
-/* Return: whether memory at an address from the client may be read. */
+/*
+ * Return: whether the client's memory at this address can be read. Unless is_strict is set,
+ * only the address is checked.
+ */
 static bool can_read(const void *memory, size_t bytes)
 {
 	return uaio_is_accessible((uintptr_t)memory, bytes) &&
@@ -37,7 +40,9 @@ long uaio_aio_setup(uint32_t nr_events, uint64_t *handlep)
 	uint64_t handle;
 	long ret;
 
-	/* Setup is rare, so the memory is always probed. */
+	/*
+	 * Programs seldom call io_setup, so check the memory even if is_strict is not set.
+	 */
 	if (!uaio_is_accessible((uintptr_t)handlep, sizeof(*handlep)) ||
 	    !uaio_can_read((uintptr_t)handlep, sizeof(*handlep)))
 		return -EFAULT;
@@ -76,7 +81,7 @@ long uaio_aio_destroy(uint64_t handle)
 	return uaio_engine_is_up() ? uaio_table_do(destroy, &handle) : -EINVAL;
 }
 
-/* The arguments of io_cancel(2). */
+/* The arguments of io_cancel(2), which uaio_table_do() passes to cancel(). */
 struct target {
 	uint64_t handle;
 	uint64_t obj;
@@ -104,7 +109,7 @@ static inline int translate_writable(struct iocb *iocb,
 				     struct uaio_sqe *ret_sqe)
 {
 	/*
-	 * Written before the request is accepted, because after that the client may reuse the
+	 * Store aio_key before the request is accepted: after that the client may reuse the
 	 * iocb.
 	 */
 	iocb->aio_key = UAIO_IOCB_KEY;
@@ -126,7 +131,10 @@ static int translate(struct iocb *iocb, struct uaio_sqe *ret_sqe)
 		       : translate_writable(iocb, ret_sqe);
 }
 
-/* Submit a request with IOCB_FLAG_RESFD. Its word refers to the eventfd. */
+/*
+ * Submit a request with IOCB_FLAG_RESFD. The request's word (a value that its
+ * completion carries, sink.h) is a reference to the eventfd.
+ */
 static __attribute__((noinline)) int submit_with_resfd(struct uaio_batch *batch,
 						       struct uaio_file *file,
 						       struct iocb *iocb)
@@ -205,7 +213,9 @@ static int next_iocb(struct iocb **from, struct iocb **ret_iocb)
 	return uaio_iocb_check(*ret_iocb);
 }
 
-/* Compiled once for each submit function. */
+/*
+ * Inlined, so that each caller gets a copy in which `submit` is known to the compiler.
+ */
 static inline __attribute__((always_inline)) long
 submit_batch(uint64_t handle, long nr, struct iocb **iocbs, submit_fn *submit)
 {
@@ -218,8 +228,8 @@ submit_batch(uint64_t handle, long nr, struct iocb **iocbs, submit_fn *submit)
 	if (room < 0 || nr == 0)
 		return room;
 	/*
-	 * If the ring has no room, check the first iocb and report its error rather than
-	 * EAGAIN.
+	 * If the ring is full, check the first iocb nevertheless: an error in it takes
+	 * precedence over EAGAIN.
 	 */
 	for (; i < room || i == 0; i++) {
 		struct iocb *iocb;
@@ -276,8 +286,8 @@ long uaio_aio_submit(uint64_t handle, long nr, struct iocb **iocbs)
 }
 
 /*
- * As in the kernel, both members may have any value; if their sum is negative, there is no
- * timeout.
+ * As in the kernel, tv_sec and tv_nsec may have any values. If their sum is negative,
+ * the call waits without a timeout.
  */
 static int64_t deadline_of(const struct timespec *timeout)
 {
@@ -310,7 +320,7 @@ static long getevents(uint64_t handle, long min_nr, long nr,
 	}
 	if (unlikely(min_nr > nr || min_nr < 0 || !uaio_engine_is_up()))
 		return -EINVAL;
-	/* A wrong address is an error only if there are events to store. */
+	/* As in the kernel, a bad address is an error only if there are events to store. */
 	if (unlikely(!uaio_is_accessible((uintptr_t)events, sizeof(*events))))
 		events = NULL;
 	call.is_strict = uaio_config.is_strict;

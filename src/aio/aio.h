@@ -2,11 +2,11 @@
 /*
  * The six system calls of kernel AIO
  *
- * They have the kernel's arguments, and return the result or a negative error number.
- * libaio's functions and the interposed syscall(2) call them.
+ * These functions have the arguments of the kernel's system calls, and return the result or
+ * a negative error number. libaio's functions and the interposed syscall(2) call them.
  *
- * Context: any thread. In a signal handler that interrupted the library they return -EAGAIN.
- * errno is unchanged.
+ * Context: any thread. In a signal handler that interrupted the library, the functions
+ * return -EAGAIN. They leave errno unchanged.
  *
  * Tested by src/ready/test-waiter.c, test-ctx.c and test/conform/.
  */
@@ -26,24 +26,25 @@ struct uaio_aio_sigset {
 	size_t mask_bytes;
 };
 
-/* Mirrors io_setup(2): EFAULT, EINVAL, EAGAIN, ENOMEM. */
+/* Works like io_setup(2). Errors: EFAULT, EINVAL, EAGAIN, ENOMEM. */
 long uaio_aio_setup(uint32_t nr_events, uint64_t *handlep);
 
 /* Mirrors io_destroy(2): EINVAL. */
 long uaio_aio_destroy(uint64_t handle);
 
 /*
- * Mirrors io_submit(2). Return: how many requests were accepted; or EINVAL, EFAULT, EBADF,
- * EAGAIN and any other error that refuses the first request.
+ * Works like io_submit(2).
+ * Return: the number of accepted requests. If even the first request is refused: EINVAL,
+ * EFAULT, EBADF, EAGAIN, or another error of that request.
  */
 long uaio_aio_submit(uint64_t handle, long nr, struct iocb **iocbs);
 
-/* Mirrors io_cancel(2): EINPROGRESS, EINVAL, EFAULT. */
+/* Works like io_cancel(2). Errors: EINPROGRESS, EINVAL, EFAULT. */
 long uaio_aio_cancel(uint64_t handle, struct iocb *iocb);
 
 /*
- * Mirror io_getevents(2) and io_pgetevents(2). Return: how many events were stored; or
- * EINVAL, EFAULT, EINTR.
+ * Work like io_getevents(2) and io_pgetevents(2).
+ * Return: the number of stored events; or EINVAL, EFAULT, EINTR.
  */
 long uaio_aio_getevents(uint64_t handle, long min_nr, long nr,
 			struct uaio_event *events,
@@ -54,13 +55,15 @@ long uaio_aio_pgetevents(uint64_t handle, long min_nr, long nr,
 			 const struct uaio_aio_sigset *sigset);
 
 /*
- * Read what the kernel shows in /proc/sys/fs/aio-nr and aio-max-nr, but for this process.
- * *ret_max is 0 if there is no limit. Return: false in a signal handler that interrupted the
- * library.
+ * Get the values that the kernel shows in /proc/sys/fs/aio-nr and aio-max-nr, but for this
+ * process only. *ret_max is 0 if there is no limit.
+ * Return: false in a signal handler that interrupted the library.
  */
 bool uaio_aio_read_quota(uint64_t *ret_nr, uint64_t *ret_max);
 
-/* Return: whether handle names a context without unread events. */
+/*
+ * Return: whether handle names a context, and the context's ring has no unread events.
+ */
 bool uaio_aio_is_empty(uint64_t handle);
 
 #endif /* UAIO_AIO_AIO_H */

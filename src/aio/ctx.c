@@ -26,7 +26,7 @@ static struct {
 	struct uaio_lock lock; /* rank TABLE */
 	uint64_t quota_used;   /* sum of the live contexts' max_reqs */
 	uint64_t nr_ctxs;
-	/* statistics of contexts that were destroyed */
+	/* statistics of the contexts that were destroyed */
 	uint64_t nr_inline;
 	uint64_t nr_queued;
 	uint64_t nr_wakeups;
@@ -44,8 +44,9 @@ void uaio_ctxs_unlock(void)
 }
 
 /*
- * flatten: also inlines uaio_ringmem_contains(), as each system call finds its context
- * here. The brackets keep a macro of bench/ctx-index.c from renaming this definition.
+ * Each system call of kernel AIO finds its context here, so the function has to be
+ * fast: flatten makes the compiler also inline uaio_ringmem_contains(). The brackets
+ * around the name keep a macro of bench/ctx-index.c from renaming this definition.
  */
 __attribute__((flatten)) struct uaio_ctx *(uaio_ctx_find)(uint64_t handle)
 {
@@ -54,32 +55,37 @@ __attribute__((flatten)) struct uaio_ctx *(uaio_ctx_find)(uint64_t handle)
 
 	if (likely(uaio_ringmem_contains(handle)))
 		/*
-		 * The id may be any value: the client can write it, and an outdated handle
-		 * may point into the middle of another ring.
+		 * The id is a hint that the caller verifies: the client can write any value
+		 * to it. And an outdated handle may point into the middle of another ring.
 		 */
 		return uaio_ctxtab_find(&ctxs.table, load_hint(&map->id));
 	return uaio_moved_find(handle);
 }
 
-/*
- * The sink
- */
+/* The sink */
 
 static void take_in(struct uaio_queue *queue, const struct uaio_post *post)
 {
 	struct uaio_ctx *ctx = container_of(queue, struct uaio_ctx, queue);
 
 	uaio_ring_push(&ctx->ring, post->completions, post->nr);
-	/* [MB:done] release: tail before count. Pairs with uaio_ctx_room(). */
+	/*
+	 * [MB:done] release: write the ring's tail before nr_done. Pairs with
+	 * uaio_ctx_room().
+	 */
 	store_release(&ctx->nr_done, load_relaxed(&ctx->nr_done) + post->nr);
 	/*
-	 * Signal the eventfd after the push, as a thread that reads the eventfd must find the
-	 * events; and before the wake-up, as a thread that was woken for the events must find
-	 * the eventfd signalled.
+	 * Signal the eventfd after the push: a thread that reads the eventfd must find the
+	 * events. Signal it before the wake-up: a thread that was woken for the events must
+	 * find the eventfd signalled.
 	 */
 	if (unlikely(post->words))
 		uaio_resfd_signal(post);
-	/* relaxed: ordered by the queue's lock, see is_drained() */
+	/*
+	 * relaxed: this thread holds the queue's lock. If is_drained() acquires the
+	 * lock later, it sees the new nr_done. If it acquired the lock earlier, this
+	 * load sees DEAD.
+	 */
 	if (unlikely(load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD))
 		uaio_ctx_wake_destroyer(ctx);
 }
@@ -90,7 +96,10 @@ static inline uint32_t nr_unread(const struct uaio_queue *queue)
 		&container_of(queue, struct uaio_ctx, queue)->ring);
 }
 
-/* need: how many events a waiter wants, at most what the ring can hold. */
+/*
+ * Return: whether the ring has at least the `need` events for which a thread waits. The
+ * ring is large enough for `need` events.
+ */
 static bool is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	return nr_unread(queue) >= need;
@@ -103,7 +112,7 @@ static bool has_unread(const struct uaio_queue *queue)
 
 static uintptr_t tail(const struct uaio_queue *queue)
 {
-	/* relaxed: only an address */
+	/* relaxed: only the address is used, not what it points to */
 	return load_relaxed(
 		&container_of(queue, struct uaio_ctx, queue)->handle);
 }
@@ -118,16 +127,14 @@ static const struct uaio_sink ring_sink = {
 	.cancelled = uaio_iocb_cancelled,
 };
 
-/*
- * Setting up
- */
+/* Setting up */
 
 static uint32_t capacity_of(uint32_t nr)
 {
 	/*
-	 * The kernel assigns slots to processors in batches, and leaves slots that fill no
-	 * batch unused. Clients can count the slots, so the library leaves the same number
-	 * unused.
+	 * The kernel gives slots to processors in batches. Slots that do not fill a batch
+	 * stay unused. Clients can count how many requests fit, so the library leaves the
+	 * same number of slots unused.
 	 */
 	uint32_t batch = (nr - 1) / uaio_ring_events_per_cpus();
 
@@ -144,7 +151,11 @@ static struct uaio_ctx *new_ctx(uint32_t nr_pages)
 		uaio_slab_put(&ctxs.slab, ctx);
 		return NULL;
 	}
-	/* relaxed: read only by threads that enter after publication */
+	/*
+	 * relaxed: publish() makes capacity visible to threads that find this context.
+	 * A thread that found an earlier context in this memory may also read capacity,
+	 * but then its compare-and-exchange of tickets fails.
+	 */
 	store_relaxed(&ctx->capacity, capacity_of(ctx->ring.nr));
 	uaio_queue_init(&ctx->queue, &ring_sink);
 	return ctx;
@@ -167,7 +178,10 @@ uint64_t uaio_ctx_nr_events(void)
 	return nr;
 }
 
-/* Return: 0, -EAGAIN over quota, -ENOMEM. */
+/*
+ * Make the context visible to other threads.
+ * Return: 0; -EAGAIN if the quota is exceeded; -ENOMEM.
+ */
 static int publish(struct uaio_ctx *ctx, uint32_t nr_events)
 {
 	uint64_t handle = (uintptr_t)ctx->ring.map;
@@ -189,16 +203,23 @@ static int publish(struct uaio_ctx *ctx, uint32_t nr_events)
 	ctx->id = id;
 	ctx->max_reqs = nr_events;
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
-	/* relaxed: readers hold the lock or a ticket */
+	/*
+	 * relaxed: threads that rely on the handle hold the table's lock, reap_lock or
+	 * a ticket
+	 */
 	store_relaxed(&ctx->handle, handle);
-	/* Each generation begins with one ticket that has already ended. */
+	/*
+	 * Publishing takes one ticket and ends it at once. So tickets gets a value that
+	 * it never had, and the compare-and-exchange of a thread that read tickets
+	 * earlier fails.
+	 */
 	uaio_queue_lock(&ctx->queue);
 	uaio_queue_open_locked(&ctx->queue);
 	store_relaxed(&ctx->nr_done, load_relaxed(&ctx->nr_done) + 1);
 	uaio_queue_unlock(&ctx->queue);
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
 	/*
-	 * [MB:tickets] release: members before number. Pairs with
+	 * [MB:tickets] release: write the members before tickets. Pairs with
 	 * uaio_ctx_take_tickets().
 	 */
 	store_release(&ctx->tickets,
@@ -219,8 +240,9 @@ int uaio_ctx_setup(uint32_t nr_events, uint64_t *ret_handle)
 	int ret;
 
 	/*
-	 * When doubled in 32 bits, as in the kernel, such a number may wrap around to a small
-	 * one. The kernel then refuses it by its quota.
+	 * The number of slots is doubled in 32 bits, as in the kernel. So a very large
+	 * nr_events may wrap around to a small number of slots. Then the kernel does
+	 * not return EINVAL, but EAGAIN, because nr_events exceeds its quota.
 	 */
 	if (nr_pages && nr_events > INT32_MAX)
 		return -EAGAIN;
@@ -230,7 +252,10 @@ int uaio_ctx_setup(uint32_t nr_events, uint64_t *ret_handle)
 	ctx = new_ctx(nr_pages);
 	if (!ctx)
 		return -ENOMEM;
-	/* Once published, another thread may destroy the context. */
+	/*
+	 * Read the handle now: as soon as the context is published, another thread may
+	 * destroy it.
+	 */
 	handle = (uintptr_t)ctx->ring.map;
 	ret = publish(ctx, nr_events);
 	if (ret < 0) {
@@ -242,8 +267,8 @@ int uaio_ctx_setup(uint32_t nr_events, uint64_t *ret_handle)
 }
 
 /*
- * Make the context unreachable and return its quota.
- * Return: the context, to the only caller that may destroy it; NULL to others.
+ * Remove the context from the table, so that no thread finds it, and return its quota.
+ * Return: the context, for the one caller that is to destroy it; NULL for all others.
  */
 static struct uaio_ctx *claim(uint64_t handle, struct uaio_moved **ret_moved)
 {
@@ -254,8 +279,9 @@ static struct uaio_ctx *claim(uint64_t handle, struct uaio_moved **ret_moved)
 	if (!ctx && uaio_ringmem_contains(handle)) {
 		ctx = uaio_ctx_find(handle);
 		/*
-		 * relaxed: a handle is set under the table's lock, which is held; it is
-		 * cleared only after the context has left the table
+		 * relaxed: this thread holds the table's lock, under which a handle is
+		 * set. io_destroy clears the handle only after it has removed the
+		 * context from the table.
 		 */
 		if (ctx && (load_relaxed(&ctx->handle) != handle ||
 			    uaio_ctxtab_find(&ctxs.table, ctx->id) != ctx))
@@ -263,8 +289,8 @@ static struct uaio_ctx *claim(uint64_t handle, struct uaio_moved **ret_moved)
 	}
 	if (ctx) {
 		/*
-		 * [MB:tickets] acq_rel: later CASes fail; tickets that were taken earlier are
-		 * counted.
+		 * [MB:tickets] acq_rel: from now on no thread can take a ticket, as its
+		 * compare-and-exchange fails; tickets that were taken earlier are counted.
 		 */
 		or_acqrel(&ctx->tickets, UAIO_TICKETS_DEAD);
 		uaio_ctxtab_set_locked(&ctxs.table, ctx->id, NULL);
@@ -281,8 +307,9 @@ static bool is_drained(struct uaio_ctx *ctx)
 	bool drained;
 
 	/*
-	 * Each number is read under the lock that protects it. A thread that changes the
-	 * number later finds DEAD set, and wakes the destroying thread.
+	 * This reads nr_users under reap_lock, and nr_done under the queue's lock. A
+	 * thread that changes one of them afterwards finds DEAD set, and wakes the
+	 * destroying thread.
 	 */
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	drained = ctx->nr_users == 0;
@@ -345,7 +372,10 @@ long uaio_submission_begin(struct uaio_submission *submission, uint64_t handle,
 	if (!ctx)
 		return -EINVAL;
 	if (nr == 0)
-		/* relaxed: if no ticket was taken, the context is not used */
+		/*
+		 * relaxed: this call takes no ticket, and does not use the context
+		 * after the check
+		 */
 		return load_relaxed(&ctx->handle) == handle ? 0 : -EINVAL;
 	room = uaio_ctx_take_tickets(ctx, handle, nr);
 	if (room > 0) {
@@ -362,8 +392,8 @@ void uaio_submission_end(struct uaio_submission *submission,
 	uint32_t nr_unused = submission->nr_tickets - nr_accepted;
 
 	/*
-	 * Return unused tickets first, as ending the batch may take long if no thread can be
-	 * created.
+	 * Return the unused tickets before ending the batch, which may take long if no
+	 * thread can be created.
 	 */
 	if (unlikely(nr_unused)) {
 		uaio_batch_post(&submission->batch);
@@ -402,7 +432,11 @@ void uaio_ctx_unuse(struct uaio_ctx *ctx)
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	ctx->nr_users--;
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
-	/* relaxed: ordered by reap_lock, see is_drained() */
+	/*
+	 * relaxed: this thread held reap_lock. If is_drained() acquires the lock later,
+	 * it sees the new nr_users. If it acquired the lock earlier, this load sees
+	 * DEAD.
+	 */
 	if (load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD)
 		uaio_ctx_wake_destroyer(ctx);
 }
@@ -423,7 +457,10 @@ bool uaio_ctx_is_empty(uint64_t handle)
 
 static void load(void)
 {
-	/* Computed here, inside setup, because the C library opens a file for it. */
+	/*
+	 * Count the processors already when the library is loaded: the C library opens
+	 * a file to count them.
+	 */
 	(void)uaio_ring_events_per_cpus();
 }
 
@@ -448,7 +485,7 @@ static void count(struct uaio_counters *counters)
 	counters->nr_worker += ctxs.nr_queued;
 	counters->nr_wakeups += ctxs.nr_wakeups;
 	counters->table_bytes += uaio_ctxtab_bytes(&ctxs.table);
-	/* relaxed: the table grows under the lock held */
+	/* relaxed: the table grows only under its lock, which this thread holds */
 	for (uint32_t id = 0; id < load_relaxed(&ctxs.table.nr); id++) {
 		struct uaio_ctx *ctx = uaio_ctxtab_find(&ctxs.table, id);
 

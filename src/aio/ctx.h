@@ -4,27 +4,28 @@
  *
  * io_setup creates a context: a queue (queue.h) whose completions become events in a ring.
  *
- *   I1  A request owns a slot of the ring from its submission until its event is reaped. A
- *       ticket represents that slot: the number of tickets taken, less those returned unused,
- *       less events reaped, never exceeds capacity. So a completion always finds room in the
- *       ring.
+ *   I1  From its submission until its event is reaped, a request owns one slot of the ring.
+ *       io_submit takes one ticket for each such slot. The number of tickets taken, less
+ *       the number returned unused, less the number of events reaped, never exceeds
+ *       capacity. So a completion always finds room in the ring.
  *   I2  Each ticket ends exactly once: it is returned, or its request completes. nr_done
- *       counts the tickets that have ended. A context is not freed before all its tickets have
- *       ended, so io_submit needs no other reference.
- *   I3  Contexts are never unmapped (slab.h). A thread that finds a context through the table
- *       first takes a ticket or a lock, or counts itself in nr_users, and only then compares
- *       the handle. So it never uses a context with another handle.
- *   I4  handle changes only under reap_lock. Destroy sets it to 0 after it has claimed the
- *       context. handle stays 0 until a setup publishes the context again.
- *   I5  The client can write the whole ring, so nothing in it decides how long a context
- *       lives; only tickets, nr_done and nr_users do.
+ *       counts the tickets that have ended. A context is not freed before all its tickets
+ *       have ended, so io_submit needs no other reference.
+ *   I3  Contexts are never unmapped (slab.h). A thread that finds a context through the
+ *       table first takes a ticket or a lock, or counts itself in nr_users, and only then
+ *       compares the handle. So it never uses a context with another handle.
+ *   I4  handle changes only under reap_lock. io_destroy sets it to 0 after it has claimed
+ *       the context. handle stays 0 until an io_setup publishes the context again.
+ *   I5  The client can write the whole ring, so nothing in the ring decides how long a
+ *       context lives; only tickets, nr_done and nr_users do.
  *
- * Life cycle: setup publishes the context as its last step. Destroy claims the context under
- * the table's lock: it sets DEAD and empties the table's slot, so only one thread succeeds.
- * Destroy then returns the quota, clears the handle, closes the queue, waits for nr_done and
- * nr_users, and frees the context.
+ * Life cycle: io_setup publishes the context as its last step. io_destroy claims the
+ * context under the table's lock: it sets DEAD and empties the table's slot, so only
+ * one thread succeeds. That thread then returns the quota, clears the handle, and
+ * closes the queue. It waits until all tickets have ended (nr_done) and no call uses
+ * the context (nr_users), and frees the context.
  *
- * Lock order: the table's lock, reap_lock, the queue's lock.
+ * The locks are taken in this order: the table's lock, reap_lock, the queue's lock.
  */
 #ifndef UAIO_AIO_CTX_H
 #define UAIO_AIO_CTX_H
@@ -42,7 +43,10 @@
 
 enum { UAIO_CACHE_LINE = 64 };
 
-/* tickets: the lowest bit is DEAD, the bits above count the tickets taken */
+/*
+ * Values in tickets: the lowest bit is DEAD (the context is being destroyed); the bits
+ * above count the tickets taken
+ */
 #define UAIO_TICKETS_DEAD 1ull
 #define UAIO_TICKET 2ull
 
@@ -50,38 +54,40 @@ struct uaio_ctx {
 	struct uaio_slab_node node;
 
 	/* immutable while published */
-	uint32_t id; /* slot in the table */
+	uint32_t id; /* index of the context's slot in the table */
 	/* nr_events of io_setup, which counts against the quota (aio-max-nr) */
 	uint32_t max_reqs;
-	/* atomic: the most requests in flight plus unread events */
+	/* atomic: upper limit of requests in flight plus unread events */
 	uint32_t capacity;
 
-	/* atomic, written under reap_lock (I4) */
+	/* atomic; written only under reap_lock (I4) */
 	uint64_t handle;
 
 	struct uaio_ring ring; /* see ring.h */
 
 	/*
-	 * Written by the client's threads. Usually one thread both submits and reaps, so these
-	 * members share a cache line.
+	 * Written by the client's threads. Usually one thread both submits and reaps,
+	 * so these members share a cache line.
 	 */
 	uint64_t tickets __attribute__((aligned(UAIO_CACHE_LINE)));
 	struct uaio_lock reap_lock;
-	/* number of calls that keep the context without a ticket */
+	/*
+	 * how many calls have no ticket, but still keep the context from being freed
+	 */
 	uint32_t nr_users;
-	/* atomic: futex on which the destroying thread sleeps */
+	/* atomic: a futex, on which the destroying thread sleeps */
 	uint32_t drain;
 	struct uaio_vain vain; /* see vain.c */
 
-	/* its generations begin under reap_lock and the queue's lock */
+	/* io_setup opens the queue under reap_lock and the queue's lock */
 	struct uaio_queue queue __attribute__((aligned(UAIO_CACHE_LINE)));
-	/* atomic, written under the queue's lock: tickets that have ended */
+	/* atomic: how many tickets have ended; written only under the queue's lock */
 	uint64_t nr_done;
 };
 
 /*
  * Find a context by a handle, which may be any value.
- * Return: the context, which the caller must verify (I3), or NULL.
+ * Return: NULL, or a context whose handle the caller must compare (I3).
  */
 struct uaio_ctx *uaio_ctx_find(uint64_t handle);
 
@@ -95,20 +101,24 @@ struct uaio_moved;
 
 void uaio_moved_init(void);
 
-/* Return: the context whose ring was moved to handle, as uaio_ctx_find() does. */
+/*
+ * Return: the context whose ring a client has moved to the address `handle`, or NULL.
+ * The caller must compare the context's handle (I3).
+ */
 struct uaio_ctx *uaio_moved_find(uint64_t handle);
 
 /*
- * Remove the context whose ring was moved to handle from the list of moved rings. The table's
- * lock is held.
- * Return: the context, or NULL. *ret_moved: the argument for uaio_moved_bring_home(), or NULL.
+ * If the ring of a context was moved to the address `handle`, remove it from the list of
+ * moved rings. The table's lock is held.
+ * Return: the context, or NULL. *ret_moved: the argument for uaio_moved_bring_home(), or
+ * NULL.
  */
 struct uaio_ctx *uaio_moved_take_locked(uint64_t handle,
 					struct uaio_moved **ret_moved);
 
 /*
- * Move the ring of ctx back to its original memory. The memory to which the client had moved
- * it stays mapped, but empty.
+ * Move the ring of ctx back to its original memory. The memory to which the client had
+ * moved the ring stays mapped, with zeros.
  */
 void uaio_moved_bring_home(struct uaio_ctx *ctx, struct uaio_moved *moved);
 
@@ -116,15 +126,17 @@ void uaio_moved_bring_home(struct uaio_ctx *ctx, struct uaio_moved *moved);
 
 /*
  * Take up to nr tickets of ctx, and verify that handle is its handle.
- * Return: the number taken, 0 if the ring is full, or -EINVAL.
+ * Return: the number of tickets taken, 0 if the ring is full; -EINVAL if ctx has
+ * another handle, or is being destroyed.
  */
 static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 					 long nr);
 
 /*
- * Find a context and keep it from being freed, for a function that takes no ticket and does
- * not sleep.
- * Return: the context, verified, or NULL.
+ * Find a context, verify its handle, and keep the context from being freed until
+ * uaio_ctx_unuse(). The caller takes no ticket, and does not sleep before
+ * uaio_ctx_unuse().
+ * Return: the context, or NULL.
  */
 struct uaio_ctx *uaio_ctx_use(uint64_t handle);
 void uaio_ctx_unuse(struct uaio_ctx *ctx);
@@ -138,16 +150,17 @@ struct uaio_submission {
 
 /*
  * Begin a submission of up to nr requests.
- * Return: for how many requests the ring has room, or -EINVAL. The caller calls
- * uaio_submission_end() only if the result is positive.
+ * Return: the number of these requests for which the ring has room, or -EINVAL. The
+ * caller calls uaio_submission_end() only if the result is positive.
  */
 long uaio_submission_begin(struct uaio_submission *submission, uint64_t handle,
 			   long nr);
 
 /*
- * End the batch, to which nr_accepted requests were added, and return the unused tickets.
- * Until then the unused tickets keep the context; each used ticket keeps it only until its
- * event is posted.
+ * End the batch, to which nr_accepted requests were added, and return the unused
+ * tickets. Until then the unused tickets keep the context from being freed. A used
+ * ticket keeps it from being freed only until the event of the ticket's request is
+ * posted.
  */
 void uaio_submission_end(struct uaio_submission *submission,
 			 uint32_t nr_accepted);
@@ -156,21 +169,25 @@ void uaio_submission_end(struct uaio_submission *submission,
 void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr);
 
 /*
- * Wake the thread that destroys the context and waits until no ticket is left; that thread
- * checks again.
+ * Wake the thread that is destroying the context. That thread then checks again whether
+ * it may free the context.
  */
 void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx);
 
 /*
- * Return: for how many more requests the ring has room. tickets: the value of ctx->tickets,
- * which the caller has read before. The result may be too low; it is not too high if tickets
- * is unchanged when the result is used, because of the order of the reads. nr_done is read
- * first, so a request that completes afterwards counts as in flight. head is read before tail,
- * so an event that is reaped in between counts as unread.
+ * Return: for how many more requests the ring has room, or a lower number. tickets: the
+ * value of ctx->tickets, which the caller has read before. If ctx->tickets still has
+ * this value when the caller uses the result, the result is not too high, because of
+ * the order of the reads: nr_done is read first, so a request that completes afterwards
+ * counts as in flight. head is read before tail, so an event that is reaped in between
+ * counts as unread.
  */
 static inline long uaio_ctx_room(const struct uaio_ctx *ctx, uint64_t tickets)
 {
-	/* [MB:done] acquire: see the tail written before. Pairs with take_in() of ctx.c. */
+	/*
+	 * [MB:done] acquire: see the tail that was written before nr_done. Pairs with
+	 * take_in() of ctx.c.
+	 */
 	uint64_t done = load_acquire(&ctx->nr_done);
 	uint64_t in_flight = tickets / UAIO_TICKET - done;
 
@@ -182,9 +199,9 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 					 long nr)
 {
 	/*
-	 * [MB:tickets] acquire: see the members of the context's present generation; each
-	 * generation begins with a new value of tickets. Pairs with the release in publish()
-	 * of ctx.c.
+	 * [MB:tickets] acquire: see the members of the context as it was last
+	 * published. Publishing gives tickets a new value. Pairs with the release in
+	 * publish() of ctx.c.
 	 */
 	uint64_t tickets = load_acquire(&ctx->tickets);
 	long take;
@@ -198,9 +215,10 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 		room = uaio_ctx_room(ctx, tickets);
 		if (unlikely(room <= 0)) {
 			/*
-			 * A request that completed between the reads was counted twice, so
-			 * retry if one did.
-			 * [MB:tickets] acquire: as at the first load of tickets.
+			 * A request that completed between the reads was counted twice:
+			 * in flight, and as an unread event. If tickets or nr_done has
+			 * changed, try again.
+			 * [MB:tickets] acquire: as for the first load of tickets.
 			 */
 			tickets = load_acquire(&ctx->tickets);
 			if (tickets != seen ||
@@ -211,16 +229,16 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 		}
 		take = nr < room ? nr : room;
 		/*
-		 * [MB:tickets] acquire: as at the first load of tickets. If the exchange
-		 * succeeds, no ticket was taken since the room was computed, because tickets
-		 * only grows.
+		 * [MB:tickets] acquire: as for the first load of tickets. tickets only
+		 * grows. So if the exchange succeeds, no ticket was taken since the room
+		 * was computed.
 		 */
 		if (likely(cas_acquire(&ctx->tickets, &tickets,
 				       tickets + (uint64_t)take * UAIO_TICKET)))
 			break;
 	}
 
-	/* relaxed: stable, as the ticket keeps the context (I2) */
+	/* relaxed: handle does not change now, as the ticket keeps the context (I2) */
 	if (unlikely(load_relaxed(&ctx->handle) != handle)) {
 		uaio_ctx_return_tickets(ctx, (unsigned)take);
 		return -EINVAL;

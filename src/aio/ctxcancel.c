@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cancelling, by the handle of a context (cancel.h). Tested by
- * src/flow/test-cancel.c and test/conform/rows-cancel.c.
+ * Cancels requests of a context, which it finds by the context's handle; flow/cancel.h
+ * does the cancelling. Tested by src/flow/test-cancel.c and test/conform/rows-cancel.c.
  */
 #include <errno.h>
 
@@ -11,7 +11,7 @@
 
 int uaio_ctx_cancel(uint64_t handle, uint64_t obj)
 {
-	/* The kernel's io_cancel has only these two results. */
+	/* The kernel's io_cancel reports only these two results. */
 	return uaio_ctx_cancel_one(handle, obj) == 0 ? -EINPROGRESS : -EINVAL;
 }
 

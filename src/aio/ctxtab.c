@@ -17,7 +17,10 @@ void uaio_ctxtab_init(struct uaio_ctxtab *tab)
 	memset(tab, 0, sizeof(*tab));
 }
 
-/* Segment s begins at id 4^s, but segment 0 at id 0: 0-3, 4-15, 16-63, ... */
+/*
+ * Segment 0 has the ids 0 to 3, segment 1 the ids 4 to 15; segment s begins at id 4^s (s >
+ * 0).
+ */
 static unsigned segment_of(uint32_t id)
 {
 	return id < 4 ? 0 : (unsigned)(31 - __builtin_clz(id)) / 2;
@@ -47,7 +50,8 @@ struct uaio_ctx *uaio_ctxtab_find(const struct uaio_ctxtab *tab, uint32_t id)
 	if (id >= load_acquire(&tab->nr))
 		return NULL;
 	/*
-	 * [MB:ctxtab-slot] acquire: context before slot. Pairs with uaio_ctxtab_set_locked().
+	 * [MB:ctxtab-slot] acquire: see the context's members. Pairs with
+	 * uaio_ctxtab_set_locked().
 	 */
 	return load_acquire(slot_of(tab, id));
 }
@@ -69,10 +73,10 @@ static int grow_locked(struct uaio_ctxtab *tab)
 			 MAP_PRIVATE | MAP_ANONYMOUS);
 	if (sys_is_map_error(slots))
 		return -ENOMEM;
-	/* relaxed: published by nr */
+	/* relaxed: the store to nr below publishes the segment */
 	store_relaxed(&tab->segments[segment], slots);
 	/*
-	 * [MB:ctxtab-nr] release: segment before bound. Pairs with
+	 * [MB:ctxtab-nr] release: write the segment's address before nr. Pairs with
 	 * uaio_ctxtab_find().
 	 */
 	store_release(&tab->nr, nr + nr_slots(segment));
@@ -83,7 +87,10 @@ int uaio_ctxtab_free_id_locked(struct uaio_ctxtab *tab, uint32_t *ret_id)
 {
 	uint32_t id = tab->lowest_free;
 
-	/* relaxed: slots are only written under the lock */
+	/*
+	 * relaxed: slots are only written under the table's lock, which the caller
+	 * holds
+	 */
 	while (id < load_relaxed(&tab->nr) && load_relaxed(slot_of(tab, id)))
 		id++;
 	tab->lowest_free = id;
@@ -103,7 +110,7 @@ void uaio_ctxtab_set_locked(struct uaio_ctxtab *tab, uint32_t id,
 	if (!ctx && id < tab->lowest_free)
 		tab->lowest_free = id;
 	/*
-	 * [MB:ctxtab-slot] release: members before slot. Pairs with
+	 * [MB:ctxtab-slot] release: write the context's members before its slot. Pairs with
 	 * uaio_ctxtab_find().
 	 */
 	store_release(slot_of(tab, id), ctx);

@@ -2,20 +2,25 @@
 /*
  * Context table: finds the context by the id in a ring's header
  *
- * The table consists of segments with 4, 12, 48, 192, ... slots, so that it has 4, 16, 64,
- * 256, ... slots in all. Segments never move and are never freed, so readers may run while the
+ * The table consists of segments with 4, 12, 48, 192, ... slots. So it has 4, 16, 64, 256,
+ * ... slots in all. Segments never move and are never freed, so readers may run while the
  * table grows. A slot takes 8 bytes, whatever the handles are.
  *
  *   I1  A slot holds NULL or a context. Contexts are never unmapped (slab.h), so a context
  *       that was once in a slot may always be read.
- *   I2  Setup fills the slot as one of its last steps; destroy empties it first.
- *   I3  Setup uses the lowest free id.
+ *   I2  io_setup fills the slot as one of its last steps. io_destroy empties the slot
+ *       as one of its first steps.
+ *   I3  io_setup uses the lowest free id.
  *
- * The table needs no grace period (as RCU has): a late reader may find a context that is dead
- * or has another handle. It notices this once it has taken a reference (ctx.h, I3).
+ * A reader may find a context just before the context is destroyed. The context that
+ * the reader then uses may be dead, or have another handle. The reader notices this
+ * once it has taken a reference (ctx.h, I3). So, unlike with RCU, no thread has to wait
+ * for readers.
  *
- * Exclusion        find  add  remove	X: under the table's lock
- *         find      -     -     -	-: may run concurrently
+ * Whether two calls need the table's lock, so that only one of them runs at a time (X),
+ * or may run concurrently (-):
+ *                   find  add  remove
+ *         find      -     -     -
  *         add       -     X     X
  *         remove    -     X     X
  */
@@ -27,20 +32,23 @@
 
 struct uaio_ctx;
 
-enum { UAIO_CTXTAB_SEGMENTS = 12 }; /* 4^12 = 16 M contexts */
+enum { UAIO_CTXTAB_SEGMENTS = 12 }; /* 4^12: room for 16 million contexts */
 
 struct uaio_ctxtab {
-	/* atomic; owns; set once, under the lock */
+	/*
+	 * atomic: the segments, which the table owns; each pointer is set once, under
+	 * the lock
+	 */
 	struct uaio_ctx **segments[UAIO_CTXTAB_SEGMENTS];
 
-	/* atomic, written under the lock */
-	uint32_t nr; /* slots in all segments */
+	/* atomic; written only under the table's lock */
+	uint32_t nr; /* how many slots all segments have */
 
 	/* under the lock */
-	uint32_t lowest_free; /* no free id is lower */
+	uint32_t lowest_free; /* all ids below this one are in use */
 };
 
-/* Make tab an empty table. Its old contents are ignored. */
+/* Make tab an empty table, whatever it contained. */
 void uaio_ctxtab_init(struct uaio_ctxtab *tab);
 
 /*
@@ -49,7 +57,7 @@ void uaio_ctxtab_init(struct uaio_ctxtab *tab);
  */
 int uaio_ctxtab_free_id_locked(struct uaio_ctxtab *tab, uint32_t *ret_id);
 
-/* Publish ctx under id; NULL empties the slot. */
+/* Store ctx, or NULL, in the slot of id; readers find it from then on. */
 void uaio_ctxtab_set_locked(struct uaio_ctxtab *tab, uint32_t id,
 			    struct uaio_ctx *ctx);
 
@@ -59,7 +67,7 @@ void uaio_ctxtab_set_locked(struct uaio_ctxtab *tab, uint32_t id,
  */
 struct uaio_ctx *uaio_ctxtab_find(const struct uaio_ctxtab *tab, uint32_t id);
 
-/* Return: the bytes of all segments. */
+/* Return: how many bytes the table's segments take. */
 size_t uaio_ctxtab_bytes(const struct uaio_ctxtab *tab);
 
 #endif /* UAIO_AIO_CTXTAB_H */

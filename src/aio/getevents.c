@@ -16,16 +16,21 @@
 #include "aio/handle.h"
 
 /*
- * Return: whether the generation in which the call began is over. The caller holds reap_lock.
+ * Return: whether io_destroy has claimed the context (ctx.h) since this io_getevents
+ * began. generation: the generation of the context's queue (queue.h) when io_getevents
+ * began. The caller holds reap_lock.
  */
 static bool is_over_locked(const struct uaio_ctx *ctx, uint64_t generation)
 {
-	/* relaxed: DEAD is set before destroy takes the lock to clear handle */
+	/* relaxed: DEAD is set before io_destroy takes this lock to clear the handle */
 	return load_relaxed(&ctx->queue.generation) != generation ||
 	       load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD;
 }
 
-/* If events cannot be stored, fail only if there are any, and leave them in the ring. */
+/*
+ * If the client's memory cannot be written, fail only if there are events to store. The
+ * events then stay in the ring.
+ */
 static long pop_locked(struct uaio_ctx *ctx, struct uaio_event *events,
 		       long got, const struct uaio_getevents *call)
 {
@@ -58,7 +63,7 @@ static long pop(struct uaio_ctx *ctx, uint64_t generation,
 	return ret;
 }
 
-/* Wait for more events. got events, fewer than min_nr, are stored already. */
+/* Wait for more events. `got` events, fewer than min_nr, are already stored. */
 static long wait_more(struct uaio_ctx *ctx, uint64_t generation,
 		      struct uaio_event *events, long got,
 		      const struct uaio_getevents *call)
@@ -85,9 +90,9 @@ static long wait_more(struct uaio_ctx *ctx, uint64_t generation,
 }
 
 /*
- * Let signals be delivered that the call's mask unblocks, as the kernel does even if it does
- * not wait.
- * Return: got; -EINTR if got is 0 and a signal handler ran.
+ * Deliver the pending signals that the call's signal mask unblocks. The kernel delivers
+ * them even if the call does not wait.
+ * Return: got; -EINTR if got is 0 and a signal handler has run.
  */
 static long let_signals_in(const struct uaio_getevents *call, long got)
 {
@@ -101,7 +106,10 @@ static bool is_in_flight(const struct uaio_ctx *ctx)
 	       load_relaxed(&ctx->nr_done);
 }
 
-/* The client has polled an empty ring for too long (vain.c): sleep. Return: as pop(). */
+/*
+ * The client has polled an empty ring for too long (vain.c): sleep for a moment.
+ * Return: as for pop().
+ */
 static long doze(struct uaio_ctx *ctx, uint64_t generation,
 		 struct uaio_event *events, const struct uaio_getevents *call)
 {
@@ -116,8 +124,8 @@ static long doze(struct uaio_ctx *ctx, uint64_t generation,
 }
 
 /*
- * There are too few events: execute requests that have become ready, pop again, and then wait
- * if the call may wait.
+ * There are too few events: execute requests that have become ready and pop again. Then
+ * wait, if the call may wait.
  */
 static long get_more(struct uaio_ctx *ctx, uint64_t generation,
 		     struct uaio_event *events, long got, bool is_pinned,
@@ -142,7 +150,10 @@ static long get_more(struct uaio_ctx *ctx, uint64_t generation,
 	return wait_more(ctx, generation, events, got, call);
 }
 
-/* Even if min_nr is 0, look for events, as a parked request may be ready. */
+/*
+ * Return: whether to call get_more(). If there is no event, get_more() is called even
+ * if min_nr is 0, because a parked request may have become ready.
+ */
 static bool are_too_few(long got, const struct uaio_getevents *call)
 {
 	return got < call->min_nr || (got == 0 && call->nr > 0);
@@ -182,7 +193,11 @@ long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
 
 	if (likely(!uaio_config.is_examined))
 		return getevents(handle, ret_events, call);
-	/* Called even if the thread does not wait. */
+	/*
+	 * Under `uaio check`, look for requests whose memory is in a stack frame that
+	 * has ended. A wait makes this check, too, but getevents() may return without
+	 * waiting.
+	 */
 	uaio_check_look_at_stack();
 	ret = getevents(handle, ret_events, call);
 	if (ret > 0)

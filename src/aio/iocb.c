@@ -30,12 +30,15 @@ int uaio_iocb_check(const struct iocb *iocb)
 }
 
 /*
- * The most bytes that one request moves (the kernel's MAX_RW_COUNT); longer requests are
+ * The most bytes that one request moves: the kernel's MAX_RW_COUNT. Longer requests are
  * shortened.
  */
 static const uint64_t RW_BYTES_MAX = 0x7ffff000;
 
-/* The core's operation plus 1; 0: kernel AIO has no such operation. */
+/*
+ * For each opcode of an iocb: the operation of struct uaio_sqe, plus 1; 0: there is no such
+ * opcode.
+ */
 static const uint8_t ops[] = {
 	[IOCB_CMD_PREAD] = UAIO_OP_READ + 1,
 	[IOCB_CMD_PWRITE] = UAIO_OP_WRITE + 1,
@@ -66,14 +69,14 @@ int uaio_iocb_translate(const struct iocb *iocb, struct uaio_sqe *ret_sqe)
 		.data = iocb->aio_data,
 		.key = (uintptr_t)iocb,
 	};
-	/* The kernel uses only 32 bits of the number of vectors. */
+	/* As the kernel, use only the low 32 bits of the number of vectors. */
 	if (uaio_optab[ret_sqe->op].is_vectored)
 		ret_sqe->len = (uint32_t)iocb->aio_nbytes;
 	else if (unlikely(iocb->aio_nbytes > RW_BYTES_MAX) &&
 		 opcode != IOCB_CMD_FSYNC && opcode != IOCB_CMD_FDSYNC &&
 		 opcode != IOCB_CMD_POLL)
 		ret_sqe->len = RW_BYTES_MAX;
-	/* Kernel AIO accepts RWF_HIPRI, but does not poll the device. */
+	/* Drop RWF_HIPRI: kernel AIO accepts it, but does not poll the device. */
 	if (unlikely(ret_sqe->rw_flags) && opcode != IOCB_CMD_FSYNC &&
 	    opcode != IOCB_CMD_FDSYNC && opcode != IOCB_CMD_POLL)
 		ret_sqe->rw_flags &= ~(uint32_t)RWF_HIPRI;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checking an iocb, translating it for the core, and refusing what kernel AIO refuses. Tested
- * by test/conform/rows-submit.c.
+ * Checking an iocb, translating it to a struct uaio_sqe, and refusing what kernel AIO
+ * refuses. Tested by test/conform/rows-submit.c.
  */
 #ifndef UAIO_AIO_IOCB_H
 #define UAIO_AIO_IOCB_H
@@ -15,7 +15,7 @@
 
 struct uaio_post;
 
-enum { UAIO_IOCB_KEY = 0 }; /* what the kernel writes to aio_key */
+enum { UAIO_IOCB_KEY = 0 }; /* the value that the kernel stores in aio_key */
 
 /* Return: 0, or -EFAULT if the iocb cannot be read. */
 int uaio_iocb_check_address(const struct iocb *iocb);
@@ -30,20 +30,23 @@ int uaio_iocb_check(const struct iocb *iocb);
 /* Return: 0, or -EINVAL if the operation is unknown. */
 int uaio_iocb_translate(const struct iocb *iocb, struct uaio_sqe *ret_sqe);
 
-/*
- * Return: the result of a request that was cancelled: 0, which means no events, if it is a
- * poll.
- */
+/* Return: the result of a cancelled request. A poll has 0, which means no events. */
 int64_t uaio_iocb_cancelled(const struct uaio_sqe *sqe);
 
-/* refuse.c: requests that kernel AIO refuses and the core would accept */
+/*
+ * refuse.c: requests that kernel AIO refuses, although they pass the checks that kernel
+ * AIO, io_uring and POSIX AIO have in common
+ */
 
-/* uaio_refuse() without its shortcut. */
+/*
+ * uaio_refuse() calls this function for all requests except common ones, which it does
+ * not refuse.
+ */
 int uaio_refuse_rare(const struct uaio_sqe *sqe, const struct uaio_file *file);
 
 /*
- * Return: the negative error number with which kernel AIO refuses the request; or 0 if the
- * core's own checks decide.
+ * Return: the negative error number with which kernel AIO refuses the request. 0: the
+ * checks common to all front-ends decide.
  */
 static inline int uaio_refuse(const struct uaio_sqe *sqe,
 			      const struct uaio_file *file)
@@ -59,16 +62,22 @@ static inline int uaio_refuse(const struct uaio_sqe *sqe,
 /* resfd.c: the eventfd (IOCB_FLAG_RESFD) to which each completion adds 1 */
 
 /*
- * Make a word (sink.h) for the eventfd fd. The word holds a reference until it is dropped.
+ * Get a reference to the eventfd fd for a request with IOCB_FLAG_RESFD. *ret_word is
+ * the reference; the request carries it as its word (sink.h). uaio_resfd_put() or
+ * uaio_resfd_drop() drops the reference. uaio_resfd_get_parted() is for a thread with
+ * its own descriptor table.
  * Return: 0; -EBADF; -EINVAL if fd is no eventfd; -ENOMEM.
  */
 int uaio_resfd_get(int fd, uint64_t *ret_word);
 int uaio_resfd_get_parted(int fd, uint64_t *ret_word);
 
-/* Drop the word of a request that was refused. */
+/* Drop the reference to the eventfd of a request that was refused. */
 void uaio_resfd_put(uint64_t word);
 
-/* Signal the eventfds of a post's completions, and drop their words. */
+/*
+ * Called for completions that were posted together: uaio_resfd_signal() signals the
+ * eventfd of each completion; uaio_resfd_drop() drops the references to the eventfds.
+ */
 void uaio_resfd_signal(const struct uaio_post *post);
 void uaio_resfd_drop(const struct uaio_post *post);
 

@@ -2,8 +2,8 @@
 /*
  * The functions of libaio 0.3.113, with their symbol versions
  *
- * The functions return a negative error number and leave errno unchanged. Three functions also
- * have an older version (@LIBAIO_0.1); in two of them the arguments differ.
+ * libaio's functions return a negative error number and leave errno unchanged. Three
+ * functions also have an older version (@LIBAIO_0.1); two of these have other arguments.
  *
  * Tested by test/abi/, and by libaio's own tests (test/oracle/harness.py).
  */
@@ -74,7 +74,7 @@ int uaio_io_submit(uint64_t ctx, long nr, struct iocb **iocbs)
 
 int uaio_io_cancel(uint64_t ctx, struct iocb *iocb, struct uaio_event *event)
 {
-	(void)event; /* as in the kernel, event is unused */
+	(void)event; /* event is not written, as in the kernel */
 	return (int)uaio_aio_cancel(ctx, iocb);
 }
 
@@ -84,8 +84,8 @@ int uaio_io_cancel_0_1(uint64_t ctx, struct iocb *iocb)
 }
 
 /*
- * With a timeout of 0, libaio reads the ring before it calls the kernel. If the ring is
- * empty, it returns 0 without checking any argument.
+ * With a timeout of 0, libaio reads the ring in memory before it calls the kernel. If the
+ * ring is empty, it returns 0 without checking the other arguments.
  */
 static long or_empty(long ret, uint64_t ctx, const struct timespec *timeout)
 {

@@ -18,15 +18,17 @@ struct uaio_moved {
 	struct uaio_moved *next;
 	struct uaio_ctx *ctx;
 	uint64_t handle; /* the ring's present address */
-	/* owns: the ring's original memory, unused while the ring is elsewhere */
+	/*
+	 * the ring's original memory; the entry owns it while the ring is elsewhere
+	 */
 	void *home;
 };
 
 static struct {
 	struct uaio_slab slab;
-	uint32_t nr; /* atomic: length of the list */
+	uint32_t nr; /* atomic: how many rings are in the list */
 
-	/* under the table's lock */
+	/* changes under the lock of the context table */
 	struct uaio_moved *first;
 } list;
 
@@ -50,17 +52,17 @@ __attribute__((noinline)) struct uaio_ctx *uaio_moved_find(uint64_t handle)
 	struct uaio_ctx *ctx;
 	struct uaio_moved *moved;
 
-	/* relaxed: counted before the client knows the new address */
+	/* relaxed: a moved ring is counted before the client learns its new address */
 	if (!load_relaxed(&list.nr))
 		return NULL;
 	uaio_ctxs_lock();
 	moved = *find_locked(handle);
-	/* Read under the lock, as the entry may be reused afterwards. */
+	/* Read the entry under the lock: afterwards it may be reused for another ring. */
 	ctx = moved ? moved->ctx : NULL;
 	uaio_ctxs_unlock();
 	/*
-	 * Contexts are never unmapped, and the caller compares the handle (ctx.h, I3), so no
-	 * reference is needed.
+	 * No reference is needed: contexts are never unmapped, and the caller compares the
+	 * handle (ctx.h, I3).
 	 */
 	return ctx;
 }
@@ -88,9 +90,10 @@ void uaio_moved_bring_home(struct uaio_ctx *ctx, struct uaio_moved *moved)
 }
 
 /*
- * Move a ring by copying it. A submitter may still read the head at the old address without a
- * lock, and must find a head that is not ahead of the real one. The old memory stays mapped,
- * with an id that no lookup accepts.
+ * Move a ring by copying it. The old memory stays mapped, with an id that no lookup
+ * accepts. A thread in io_submit may still read the head in the old memory without a
+ * lock. That head no longer changes, so it is never ahead of the real head. So the
+ * thread may find too little room in the ring, but never too much.
  */
 static int64_t move_ring_locked(struct uaio_ctx *ctx, uint64_t new_addr)
 {
@@ -105,7 +108,10 @@ static int64_t move_ring_locked(struct uaio_ctx *ctx, uint64_t new_addr)
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	uaio_queue_lock(&ctx->queue);
 	memcpy(map, old, bytes);
-	/* relaxed: readers hold a lock, or accept the old value */
+	/*
+	 * relaxed: a reader holds the table's lock, reap_lock or the queue's lock, or
+	 * may as well get the old value
+	 */
 	store_relaxed(&ctx->ring.map, map);
 	store_relaxed(&ctx->handle, (uintptr_t)map);
 	store_relaxed(&old->id, UINT32_MAX);
@@ -115,8 +121,8 @@ static int64_t move_ring_locked(struct uaio_ctx *ctx, uint64_t new_addr)
 }
 
 /*
- * Return: the context whose ring is at old, if the ring has old_bytes bytes and new_bytes is
- * the same; otherwise NULL, with the error in ret_error.
+ * Return: the context whose ring is at old, if old_bytes and new_bytes are the ring's
+ * size. Otherwise NULL, with the error in *ret_error.
  */
 static struct uaio_ctx *movable_locked(uint64_t old, size_t old_bytes,
 				       size_t new_bytes, int64_t *ret_error)
@@ -130,7 +136,7 @@ static struct uaio_ctx *movable_locked(uint64_t old, size_t old_bytes,
 	if (!ctx || load_relaxed(&ctx->handle) != old)
 		return NULL;
 	/*
-	 * A ring can only be moved as a whole. If it would grow, the kernel fails with
+	 * The ring can only be moved as a whole. If it is to grow, the kernel's error is
 	 * -EFAULT.
 	 */
 	if (new_bytes > old_bytes)
@@ -141,7 +147,11 @@ static struct uaio_ctx *movable_locked(uint64_t old, size_t old_bytes,
 	return ctx;
 }
 
-/* Store the ring's new address. Return: the ring's entry, which may be unused. */
+/*
+ * Store the ring's new address in the ring's entry of the list. If the ring has no
+ * entry yet, add the entry `unused` for it.
+ * Return: the ring's entry.
+ */
 static struct uaio_moved *note_move_locked(struct uaio_moved *unused,
 					   struct uaio_ctx *ctx, uint64_t old,
 					   uint64_t addr)
@@ -157,12 +167,12 @@ static struct uaio_moved *note_move_locked(struct uaio_moved *unused,
 	unused->home = (void *)(uintptr_t)old;
 	unused->next = list.first;
 	list.first = unused;
-	/* relaxed: the client learns the address only later */
+	/* relaxed: the client learns the new address only later */
 	store_relaxed(&list.nr, load_relaxed(&list.nr) + 1);
 	return unused;
 }
 
-/* Round up to whole pages, as mremap() does; sizes near 2^64 become 0. */
+/* Round up to whole pages, as mremap() does. A size near 2^64 wraps around to 0. */
 static size_t whole_pages(size_t bytes)
 {
 	const size_t page = uaio_page_bytes();
@@ -177,7 +187,7 @@ bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
 	struct uaio_ctx *ctx;
 	bool is_ring;
 
-	/* relaxed: a client knows the addresses of its own rings */
+	/* relaxed: a client that passes the address of a moved ring has seen the move */
 	if (!uaio_ringmem_contains(old) && !load_relaxed(&list.nr))
 		return false;
 	moved = uaio_slab_get(&list.slab);
@@ -188,7 +198,8 @@ bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
 	if (!moved)
 		*ret_addr = -ENOMEM;
 	else if (ctx && !(flags & MREMAP_FIXED))
-		*ret_addr = (int64_t)old; /* it moves only with MREMAP_FIXED */
+		/* without MREMAP_FIXED a ring does not move, as in the kernel */
+		*ret_addr = (int64_t)old;
 	else if (ctx)
 		*ret_addr = move_ring_locked(ctx, new_addr);
 	if (moved && ctx && *ret_addr > 0 && (uint64_t)*ret_addr != old)
@@ -203,12 +214,14 @@ bool uaio_ctx_munmap(uint64_t addr)
 {
 	bool is_ring;
 
-	/* relaxed: a client knows the addresses of its own rings */
+	/* relaxed: a client that passes the address of a moved ring has seen the move */
 	if (!uaio_ringmem_contains(addr) && !load_relaxed(&list.nr))
 		return false;
 	uaio_ctxs_lock();
 	is_ring = uaio_ringmem_contains(addr) || *find_locked(addr);
-	/* The memory stays mapped (ringmem.h), but the handle becomes invalid. */
+	/*
+	 * The memory of a ring stays mapped (ringmem.h). Only its handle becomes invalid.
+	 */
 	if (is_ring)
 		store_relaxed(&((struct uaio_ring_map *)(uintptr_t)addr)->id,
 			      UINT32_MAX);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Refusing requests that kernel AIO refuses and the core would accept
+ * Requests that kernel AIO refuses, although the checks common to all front-ends accept
+ * them
  *
- * The core refuses requests that it could not execute for any front-end (kernel AIO, io_uring
- * or POSIX AIO). Kernel AIO has further rules: some fields have to be 0, and offset -1 is
- * invalid. A file that cannot be synced is refused at once, and so is a file without the
- * functions read_iter or write_iter. Errors that the core finds and errors found here are
- * reported in the kernel's order.
+ * The checks common to all front-ends (kernel AIO, io_uring or POSIX AIO) refuse requests
+ * that the library could not execute. Kernel AIO has further rules: some fields have to be
+ * 0, and offset -1 is invalid. Requests on a file that cannot be synced, or that lacks the
+ * functions read_iter or write_iter, are refused at once. All errors are reported in the
+ * kernel's order.
  */
 #include <assert.h>
 #include <errno.h>
@@ -17,7 +18,7 @@ static_assert(UAIO_OP_READ < UAIO_OP_WRITEV && UAIO_OP_READV < UAIO_OP_WRITEV &&
 		      UAIO_OP_WRITE < UAIO_OP_WRITEV,
 	      "uaio_refuse() takes reads and writes for the first operations");
 
-/* Refuse the request; if the core also finds an error, with the core's error. */
+/* Refuse the request, but first make the common checks: their error takes precedence. */
 static int refuse_last(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
 	int ret = uaio_optab[sqe->op].prep(sqe, file);
@@ -26,9 +27,10 @@ static int refuse_last(const struct uaio_sqe *sqe, const struct uaio_file *file)
 }
 
 /*
- * The kernel checks first the request and how the file was opened, then whether the file has
- * read_iter or write_iter, and only then the memory and the offset. Return the error that the
- * kernel finds first.
+ * The file lacks read_iter or write_iter. The kernel checks this after the request's
+ * other fields and the file's access mode, but before the memory and the offset. So
+ * make the common checks without memory and offset, and return the error that the
+ * kernel would find first.
  */
 static int refuse_older_way(const struct uaio_sqe *sqe,
 			    const struct uaio_file *file)
@@ -49,12 +51,12 @@ static int check_rw(const struct uaio_sqe *sqe, const struct uaio_file *file,
 	return sqe->off < 0 ? refuse_last(sqe, file) : 0;
 }
 
-/* The kernel refuses to sync a file without an fsync function. */
+/* fsync and fdatasync: the kernel refuses a file whose driver has no fsync function. */
 static int check_sync(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
 	if (sqe->buf || sqe->len || sqe->off || sqe->rw_flags)
 		return -EINVAL;
-	/* No stream can be synced, and none of the devices known so far. */
+	/* Streams and the character devices known so far have no fsync function. */
 	return uaio_file_kind(file) >= UAIO_KIND_STREAM ? -EINVAL : 0;
 }
 

@@ -2,10 +2,11 @@
 /*
  * IOCB_FLAG_RESFD: the eventfd to which each completion adds 1
  *
- * The word of such a request (sink.h) is a reference to the eventfd's open file. If a thread
- * with its own descriptor table submits the request, the word is the descriptor itself, as the
- * request completes before io_submit returns. Pointers to files are even, so the lowest bit of
- * the word shows whether it is a pointer or a descriptor.
+ * The word of a request is a value that its completion carries (sink.h). With
+ * IOCB_FLAG_RESFD, the word is a reference to the eventfd's open file. If a thread with
+ * its own descriptor table submits the request, the word is the descriptor itself: the
+ * request completes before io_submit returns. Pointers to files are even, so the lowest
+ * bit of the word shows whether it is a pointer or a descriptor.
  */
 #include <errno.h>
 
@@ -61,7 +62,9 @@ __attribute__((noinline)) void uaio_resfd_signal(const struct uaio_post *post)
 {
 	unsigned count;
 
-	/* Make one write for adjacent completions with the same eventfd. */
+	/*
+	 * If successive completions have the same eventfd, one write adds their number.
+	 */
 	for (unsigned i = 0; i < post->nr; i += count) {
 		uint64_t word = post->completions[i].word;
 

@@ -18,7 +18,7 @@ enum {
 
 uint32_t uaio_ring_events_per_cpus(void)
 {
-	static uint32_t nr; /* atomic: 0 until known */
+	static uint32_t nr; /* atomic: the result; 0: not computed yet */
 	uint32_t events = load_relaxed(&nr);
 
 	if (!events) {
@@ -33,8 +33,8 @@ uint32_t uaio_ring_events_per_cpus(void)
 uint32_t uaio_ring_pages(uint32_t nr_events)
 {
 	/*
-	 * Computed in 32 bits, as in the kernel: clients can see how many requests fit beyond
-	 * nr_events, and some rely on this.
+	 * Compute the number of slots in 32 bits, as the kernel does. Clients can see
+	 * how many more requests than nr_events fit, and some clients rely on this.
 	 */
 	uint32_t nr = nr_events < uaio_ring_events_per_cpus()
 			      ? uaio_ring_events_per_cpus()
@@ -59,8 +59,8 @@ int uaio_ring_init(struct uaio_ring *ring, uint32_t nr_pages)
 	nr = (uint32_t)((nr_pages * (size_t)uaio_page_bytes() - sizeof(*map)) /
 			sizeof(struct uaio_event));
 	/*
-	 * relaxed: not published yet, but late readers of the ring that was here before may
-	 * still read head and id.
+	 * relaxed: the ring is not published yet, but threads that found an earlier ring in
+	 * this memory may still read head and id
 	 */
 	store_relaxed(&map->id, UINT32_MAX);
 	store_relaxed(&map->head, 0);
@@ -85,7 +85,9 @@ void uaio_ring_fini(struct uaio_ring *ring)
 void uaio_ring_push(struct uaio_ring *ring,
 		    const struct uaio_completion *completions, unsigned nr)
 {
-	/* relaxed: only push writes it, and its callers are serialised */
+	/*
+	 * relaxed: only this function writes the tail, and its callers exclude each other
+	 */
 	uint32_t tail = (uint32_t)load_relaxed(&ring->tail);
 
 	for (unsigned i = 0; i < nr; i++) {
@@ -97,8 +99,11 @@ void uaio_ring_push(struct uaio_ring *ring,
 		tail = tail + 1 == ring->nr ? 0 : tail + 1;
 	}
 	/*
-	 * [MB:ring-tail] release, three times: events before index, and I5. Pairs with
-	 * uaio_ring_look(), and with clients that reap from the map.
+	 * [MB:ring-tail] release, three times: write the events before ring->tail,
+	 * ring->tail before the map's tail (I5), and the map's tail before the upper
+	 * half of ring->tail (the number of events that the map's tail does not
+	 * include) becomes 0. Pairs with uaio_ring_look(), and with clients that reap
+	 * from the map.
 	 */
 	store_release(&ring->tail,
 		      (uint64_t)nr << UAIO_RING_HIDDEN_SHIFT | tail);
@@ -127,8 +132,8 @@ long uaio_ring_pop(struct uaio_ring *ring, struct uaio_event *ret_events,
 		head = head + run == ring->nr ? 0 : head + run;
 	}
 	/*
-	 * [MB:ring-head] release: the slots have been read. Pairs with
-	 * uaio_ring_head().
+	 * [MB:ring-head] release: the events have been read before the head moves. Pairs
+	 * with uaio_ring_head().
 	 */
 	if (got)
 		store_release(&ring->map->head, head);

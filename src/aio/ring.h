@@ -2,26 +2,28 @@
 /*
  * Completion ring
  *
- * The ring of one context, in the kernel's layout. Clients may test its magic number, and
- * consume events from it without a system call. Clients can write all of the ring's memory
- * (the map), so the library trusts nothing in it, and keeps its own state in struct uaio_ring.
+ * The ring of one context, in the kernel's layout. Clients may check its magic number, and
+ * consume events from it without a system call. They can write to all of the ring's memory
+ * (the map). So the library trusts nothing in it, and keeps its own state in struct
+ * uaio_ring.
  *
  *   I1  head and tail are slot numbers in [0, nr), not free-running counters.
  *   I2  head == tail means empty, so the ring holds at most nr - 1 events.
  *   I3  Slots [head, tail) belong to the reader, all others to the writer.
  *   I4  The caller of push owns a slot for each event (by its tickets, ctx.h), so a push
  *       always finds room. A client that writes a wrong head only loses its own events.
- *   I5  push advances the tail in struct uaio_ring before the tail in the map, so a client
- *       that consumes events from the map never gets ahead of the trusted tail. Pop returns
- *       only events before the map's tail, so no call returns an event that the client does
+ *   I5  push advances the tail in struct uaio_ring before the tail in the map. So a client
+ *       that consumes events from the map never gets ahead of the trusted tail. pop returns
+ *       only events before the map's tail. So no call returns an event that the client does
  *       not find in the map yet.
  *
- * Exclusion        push  pop  unread	X: the caller must serialise the pair
- *         push      X     -     -	-: may run concurrently
+ * Calls that the caller must serialise (X), or that may run concurrently (-):
+ *                   push  pop  unread
+ *         push      X     -     -
  *         pop       -     X     -
  *
- * Progress: no thread loops waiting for another. Race, accepted: during a push, unread counts
- * events that pop does not return yet.
+ * Progress: no thread loops waiting for another. Accepted race: during a push, unread also
+ * counts events that pop does not return yet.
  */
 #ifndef UAIO_AIO_RING_H
 #define UAIO_AIO_RING_H
@@ -45,10 +47,12 @@ struct uaio_event {
 static_assert(sizeof(struct uaio_event) == 32, "kernel ABI");
 
 struct uaio_ring_map {
-	uint32_t id;   /* index of the context in the table; ~0: none */
-	uint32_t nr;   /* slots of the ring */
-	uint32_t head; /* advanced by pop, and by clients that consume events */
-	uint32_t tail; /* written by push only */
+	/* index of the context in the table (ctxtab.h); ~0: none */
+	uint32_t id;
+	uint32_t nr; /* how many slots the ring has */
+	/* the next slot to read; advanced by pop, and by clients that consume events */
+	uint32_t head;
+	uint32_t tail; /* the next slot to write; written only by push */
 	uint32_t magic;
 	uint32_t compat_features;
 	uint32_t incompat_features;
@@ -61,18 +65,21 @@ static_assert(offsetof(struct uaio_ring_map, events) == 32, "kernel ABI");
 
 struct uaio_ring {
 	/*
-	 * Immutable while the context lives, except that map changes when the client moves the
-	 * ring. When the context is gone, map still points to readable memory, for late
-	 * readers.
+	 * These members do not change while the context lives, except that map changes
+	 * when the client moves the ring. After the context's life, map still points to
+	 * readable memory, because threads that found the context earlier may still
+	 * read it.
 	 */
 	struct uaio_ring_map *map; /* atomic; owns */
-	uint32_t nr;               /* atomic: trusted copy of map->nr */
+	/* atomic: how many slots; a trusted copy of map->nr */
+	uint32_t nr;
 	uint32_t nr_pages;
 
 	/*
-	 * Atomic, written by push, read by any thread. Low half: the trusted copy of the map's
-	 * tail. High half: how many of the last events the map's tail does not cover yet. Both
-	 * halves are in one word, so that a reader gets a consistent pair.
+	 * Atomic; written by push, read by any thread. Low half: the trusted copy of
+	 * the map's tail. High half: how many of the newest events the map's tail does
+	 * not include yet. Both halves are in one word, so that a reader gets a
+	 * consistent pair.
 	 */
 	uint64_t tail;
 };
@@ -80,15 +87,18 @@ struct uaio_ring {
 enum { UAIO_RING_HIDDEN_SHIFT = 32 };
 
 /*
- * Return: how many pages the kernel would allocate for nr_events; 0 if the kernel refuses this
- * number.
+ * Return: how many pages the kernel would allocate for a ring of nr_events. 0: the kernel
+ * refuses this number.
  */
 uint32_t uaio_ring_pages(uint32_t nr_events);
 
 /* Return: the least number of slots that the kernel gives a ring: four for each processor. */
 uint32_t uaio_ring_events_per_cpus(void);
 
-/* Allocate a ring, with an id that no lookup accepts. Return: 0 or -ENOMEM. */
+/*
+ * Allocate a ring. Its id is one that no lookup accepts.
+ * Return: 0 or -ENOMEM.
+ */
 int uaio_ring_init(struct uaio_ring *ring, uint32_t nr_pages);
 void uaio_ring_fini(struct uaio_ring *ring);
 
@@ -104,8 +114,8 @@ long uaio_ring_pop(struct uaio_ring *ring, struct uaio_event *ret_events,
 static inline uint32_t uaio_ring_head(const struct uaio_ring *ring)
 {
 	/*
-	 * [MB:ring-head] acquire: the reader has read the slots before head (I3). Pairs with
-	 * uaio_ring_pop() and with clients that reap.
+	 * [MB:ring-head] acquire: a reader has read the slots before it moved head (I3).
+	 * Pairs with uaio_ring_pop() and with clients that reap.
 	 */
 	uint32_t head = load_acquire(&load_relaxed(&ring->map)->head);
 	uint32_t nr = load_relaxed(&ring->nr);
@@ -114,17 +124,17 @@ static inline uint32_t uaio_ring_head(const struct uaio_ring *ring)
 }
 
 /*
- * Count the events from head to the trusted tail. ret_unread: their number; ret_hidden: how
- * many of the last events the map's tail does not cover yet. If a client reaps events of a
- * push that has written the map's tail but not yet cleared the hidden count, ret_hidden may be
- * more than ret_unread.
+ * Count the events from head to the trusted tail. ret_unread: their number. ret_hidden:
+ * how many of the newest events the map's tail does not include yet. ret_hidden may be
+ * more than ret_unread: a push may have written the map's tail, but not yet set the
+ * hidden count to 0, while a client already reaps the events.
  */
 static inline void uaio_ring_look(const struct uaio_ring *ring, uint32_t head,
 				  uint32_t *ret_unread, uint32_t *ret_hidden)
 {
 	/*
-	 * [MB:ring-tail] acquire: events before index. Pairs with uaio_ring_push(). Read
-	 * after head, which therefore is not ahead of tail (I5).
+	 * [MB:ring-tail] acquire: see the events before the index. Pairs with
+	 * uaio_ring_push(). head was read before, and so is not ahead of this tail (I5).
 	 */
 	uint64_t word = load_acquire(&ring->tail);
 	uint32_t tail = (uint32_t)word;
@@ -134,7 +144,7 @@ static inline void uaio_ring_look(const struct uaio_ring *ring, uint32_t head,
 	*ret_hidden = (uint32_t)(word >> UAIO_RING_HIDDEN_SHIFT);
 }
 
-/* Return: how many events occupy slots, including those of a push under way. */
+/* Return: how many events occupy slots, including those that a push is just adding. */
 static inline uint32_t uaio_ring_unread(const struct uaio_ring *ring)
 {
 	uint32_t unread, hidden;

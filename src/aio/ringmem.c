@@ -15,11 +15,14 @@
 enum {
 	CHUNK_BYTES = 1 << 20,
 	CHUNK_PAGES_MAX = CHUNK_BYTES / 4096,
-	/* From this size on, it is worth a system call to return memory to the system. */
+	/*
+	 * If a ring has at least this size, it pays off to return the ring's memory to
+	 * the kernel by a system call.
+	 */
 	TRIM_BYTES = 5 * 4096,
 	/*
-	 * With this number, each chunk has its own bucket, up to a million contexts of one
-	 * page.
+	 * A million contexts with one page each need 4096 chunks. Up to this number
+	 * each chunk usually has a bucket of its own.
 	 */
 	NR_BUCKETS = 4096,
 };
@@ -27,26 +30,35 @@ enum {
 struct chunk {
 	struct uaio_slab_node node;
 
-	/* immutable once indexed (I2) */
-	char *base; /* owns: the mapping, never unmapped (I1) */
-	/* CHUNK_BYTES: shared by small rings; more: for one ring */
+	/* these members do not change once the chunk is in the index (I2) */
+	char *base; /* the chunk owns this mapping and never unmaps it (I1) */
+	/*
+	 * if this is CHUNK_BYTES, small rings share the chunk; if it is more, the chunk
+	 * is for one large ring
+	 */
 	size_t bytes;
-	struct chunk *next; /* in the same bucket */
+	struct chunk *next; /* the next chunk in the same bucket */
 
 	/* under the lock */
-	/* while it has free pages: node in the list shared or whole */
+	/* node of ringmem.shared or .whole, while the chunk has free pages */
 	struct list usable;
-	size_t nr_free;                       /* pages */
-	uint64_t taken[CHUNK_PAGES_MAX / 64]; /* bit: page is in use */
+	size_t nr_free; /* pages */
+	/* one bit for each page; set: in use */
+	uint64_t taken[CHUNK_PAGES_MAX / 64];
 };
 
 static struct {
-	struct chunk **buckets; /* owns; heads are atomic */
+	/*
+	 * the index of all chunks, which ringmem owns; the head of each bucket is
+	 * atomic
+	 */
+	struct chunk **buckets;
 
 	/* under lock */
 	struct uaio_lock lock;
-	struct list shared; /* chunks of small rings with free pages */
-	struct list whole;  /* free mappings of single large rings */
+	/* chunks that small rings share and that have free pages */
+	struct list shared;
+	struct list whole; /* free mappings of single large rings */
 	size_t nr_pages_out;
 	size_t nr_chunks;
 	struct uaio_slab chunks;
@@ -57,7 +69,10 @@ static size_t chunk_pages(void)
 	return CHUNK_BYTES / uaio_page_bytes();
 }
 
-/* Longer rings have their own mapping, as such a ring would waste the rest of a chunk. */
+/*
+ * Return: the longest ring that shares a chunk, in pages. A longer ring has its own
+ * mapping, as it would waste the rest of a chunk.
+ */
 static size_t shared_pages_max(void)
 {
 	return chunk_pages() / 2;
@@ -83,7 +98,7 @@ int uaio_ringmem_init(void)
 
 static struct chunk **bucket_of(uint64_t base)
 {
-	/* Adjacent chunks have adjacent buckets. */
+	/* Neighbouring chunks get neighbouring buckets, so they do not collide. */
 	return &ringmem.buckets[base / CHUNK_BYTES % NR_BUCKETS];
 }
 
@@ -104,8 +119,8 @@ bool uaio_ringmem_contains(uint64_t addr)
 	const struct chunk *chunk;
 
 	/*
-	 * A page is a power of two, so use a mask. Every system call makes this check, and a
-	 * division would take long.
+	 * The size of a page is a power of two: use a mask. Every system call makes this
+	 * check, so a division would cost too much.
 	 */
 	if (addr & (uaio_page_bytes() - 1))
 		return false;
@@ -119,12 +134,15 @@ static void index_chunk_locked(struct chunk *chunk)
 	struct chunk **bucket = bucket_of((uintptr_t)chunk->base);
 
 	chunk->next = load_relaxed(bucket);
-	/* [MB:chunk] release: members before entry. Pairs with find_chunk(). */
+	/*
+	 * [MB:chunk] release: write the chunk's members before the bucket. Pairs with
+	 * find_chunk().
+	 */
 	store_release(bucket, chunk);
 	ringmem.nr_chunks++;
 }
 
-/* Map bytes bytes at a multiple of CHUNK_BYTES: map more, and unmap both ends. */
+/* Map memory at a multiple of CHUNK_BYTES: map more than needed, then unmap both ends. */
 static void *map_aligned(size_t bytes)
 {
 	char *map, *base, *end;
@@ -222,19 +240,25 @@ static void *get_shared_locked(size_t nr_pages)
 	chunk = new_chunk_locked(chunk_pages());
 	if (!chunk)
 		return NULL;
-	/* Put it first on the list, so that fuller chunks are not searched again. */
+	/*
+	 * Put the new chunk first on the list, so that fuller chunks are not searched
+	 * first.
+	 */
 	list_add_head(&ringmem.shared, &chunk->usable);
 	return take_shared_locked(chunk, nr_pages);
 }
 
-/* Mappings of large rings have a whole number of chunks, and are reused as a whole. */
+/* A large ring gets a mapping of a whole number of chunks, which is reused as a whole. */
 static void *get_whole_locked(size_t nr_pages)
 {
 	const size_t whole = chunk_pages();
 	size_t rounded = (nr_pages + whole - 1) / whole * whole;
 	struct chunk *chunk;
 
-	/* The index would treat a mapping of exactly one chunk as shared. */
+	/*
+	 * Make the mapping longer than one chunk: the index would treat one chunk as shared
+	 * by small rings.
+	 */
 	if (rounded == whole)
 		rounded += whole;
 	list_for_each (pos, &ringmem.whole) {
@@ -267,8 +291,8 @@ void uaio_ringmem_put(void *ring, size_t nr_pages)
 
 	UAIO_CHECK(chunk);
 	/*
-	 * Return a long ring's memory to the system; this fails if the memory is locked
-	 * (mlock).
+	 * Return the memory of a long ring to the kernel. This fails, harmlessly, if the
+	 * memory is locked (mlock).
 	 */
 	if (nr_pages * uaio_page_bytes() >= TRIM_BYTES)
 		(void)sys_madvise(ring, nr_pages * uaio_page_bytes(),

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ring memory: allocates memory for completion rings, and tells whether an address is in it
+ * Ring memory: memory for completion rings, and checking whether an address is in it
  *
  * A handle is the address of a ring, and a lookup reads the ring's id at that address. A
- * client may pass any value as a handle. So before the read, the address is looked up in an
- * index of all ring memory.
+ * client may pass any value as a handle. So the lookup first checks, in an index of all
+ * ring memory, that the address can be read.
  *
  *   I1  Memory in the index is readable for ever: it is reused, but never unmapped.
  *   I2  Index entries are only added, never changed or removed, so readers need no lock.
  *
- * A ring has whole pages (base/uaddr.h). Small rings share chunks of 1 MiB; a ring of more
- * than half a chunk has its own mapping. Chunks are mapped when needed: one huge reservation
- * would fail in programs that lock their memory or limit their address space.
+ * A ring consists of whole pages (base/uaddr.h). Small rings share chunks of 1 MiB; a ring
+ * of more than half a chunk has its own mapping. Chunks are mapped when needed: one huge
+ * reservation would fail in programs that lock their memory or limit their address space.
  */
 #ifndef UAIO_AIO_RINGMEM_H
 #define UAIO_AIO_RINGMEM_H
@@ -24,17 +24,17 @@
 int uaio_ringmem_init(void);
 
 /*
- * Allocate and free memory for a ring. The memory still has the contents of earlier rings,
- * whose late readers may still read it.
- * Return: nr_pages of memory, or NULL if there is none.
+ * uaio_ringmem_get(): allocate memory for a ring. The memory still contains earlier
+ * rings, which threads that found these rings before may still read.
+ * Return: memory of nr_pages pages, or NULL if memory is refused. uaio_ringmem_put()
+ * frees it.
  */
 void *uaio_ringmem_get(size_t nr_pages);
 void uaio_ringmem_put(void *ring, size_t nr_pages);
 
 /*
- * Return: whether addr may be read as a ring's header. A true result does not mean that there
- * is a ring at addr; the caller compares handles to find out.
- * Context: any thread, wait-free.
+ * Return: whether addr can be read as a ring's header. Even then there may be no ring at
+ * addr; the caller compares handles to find out. Context: any thread, wait-free.
  */
 bool uaio_ringmem_contains(uint64_t addr);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of a thread with its own descriptor table, which the agent makes for it. */
+/*
+ * A thread with its own descriptor table cancels a request and destroys a context. The
+ * library's agent thread (table.h) does this for the thread.
+ */
 #undef NDEBUG
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +15,7 @@
 
 enum { NR_POLLS = 4 };
 
-/* Shared by both threads. */
+/* Used by the test's thread and by the thread with its own table. */
 static struct {
 	uint64_t handle;
 	struct iocb polls[NR_POLLS]; /* polls of a pipe that never gets ready */

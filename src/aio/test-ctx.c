@@ -26,7 +26,7 @@ static struct uaio_ring_map *ring_of(uint64_t handle)
 	return (struct uaio_ring_map *)(uintptr_t)handle;
 }
 
-/* Assert that every call refuses the handle. */
+/* Check that every call refuses the handle. */
 static void assert_misses(uint64_t handle)
 {
 	struct iocb iocb = unit_iocb(IOCB_CMD_PREAD, 0, NULL, 0, 0);
@@ -73,7 +73,7 @@ static void values_that_are_no_handle_are_refused(void **state)
 	};
 
 	(void)state;
-	/* A copy of a ring in another page, which is unmapped later. */
+	/* Copy the start of a ring into the page, which is unmapped below. */
 	memcpy(page, ring_of(handle), 64);
 	for (unsigned i = 0; i < NR_ELEMENTS(values); i++)
 		assert_misses(values[i]);
@@ -150,7 +150,7 @@ static void the_lowest_free_id_is_used_again(void **state)
 	unit_destroy(again);
 }
 
-/* A new ring gets the address of the old one. The handle must find only the new context. */
+/* If a ring gets the address of an old one, the handle finds only the new context. */
 static void an_old_handle_is_never_served_by_a_new_context(void **state)
 {
 	uint64_t small = unit_context(1), large;
@@ -193,7 +193,7 @@ static void the_quota_is_charged_as_asked_and_given_back(void **state)
 	uaio_config.max_nr = 0;
 }
 
-/* Each system call of io_setup fails once: for a first context, then for a large ring. */
+/* Set up rings of several sizes, first with each system call failing once. */
 static int setups_with_failures(void)
 {
 	static const uint32_t sizes[] = { 1, 1, 100, 20000, 200000 };
@@ -239,7 +239,7 @@ static int setups_with_failures(void)
 	for (unsigned i = 0; i < NR_ELEMENTS(sizes); i++)
 		if (uaio_aio_destroy(handles[i]) != 0)
 			return 5;
-	/* The whole quota must be available. */
+	/* The failed calls must not have used up any quota. */
 	handle = 0;
 	if (uaio_aio_setup(1000000, &handle) != 0)
 		return 6;
@@ -249,7 +249,7 @@ static int setups_with_failures(void)
 static void a_setup_that_fails_anywhere_leaves_nothing(void **state)
 {
 	(void)state;
-	/* Run in a child of fork(), in which the engine is not up yet. */
+	/* This child of fork() also tests failures while the library starts. */
 	assert_int_equal(unit_in_child(setups_with_failures), 0);
 }
 
@@ -296,7 +296,7 @@ static void a_sleeper_is_woken_by_destroy(void **state)
 
 		for (unsigned j = 0; j < 3; j++)
 			unit_thread_start(&threads[j], wait_for_one, &handle);
-		/* In every second round some threads are not yet asleep at the io_destroy. */
+		/* In every second round, destroy before the threads sleep. */
 		if (i % 2)
 			for (unsigned j = 0; j < 3; j++)
 				unit_await_sleep(&threads[j]);
@@ -337,7 +337,7 @@ static void destroy_returns_after_the_last_request_in_flight(void **state)
 		unit_gate_pass(i);
 	}
 	assert_int_equal(unit_thread_join(&thread), 0);
-	/* The library must no longer write to the buffers. */
+	/* After io_destroy the library must not write to the buffers. */
 	for (unsigned i = 0; i < NR; i++)
 		assert_int_equal(buffers[i][0], i);
 	memset(buffers, 'p', sizeof(buffers));
@@ -402,7 +402,7 @@ static void requests_queued_at_destroy_are_not_lost(void **state)
 	uaio_config.force_worker = false;
 }
 
-/* Fewer contexts in a build where a lookup searches a list. */
+/* A build that finds contexts by a list defines fewer, because it is slow. */
 #ifndef MANY_CONTEXTS
 #define MANY_CONTEXTS 65536
 #endif
@@ -421,7 +421,7 @@ static void many_contexts_of_one_event_take_little(void **state)
 		handles[i] = unit_context(1);
 	uaio_counters_read(&after);
 	assert_int_equal(after.nr_contexts - before.nr_contexts, nr);
-	/* Each context uses one page, as in the kernel, and the index is negligible. */
+	/* Each ring takes one page, as in the kernel; the index must be small. */
 	assert_true(after.ring_bytes - before.ring_bytes <=
 		    nr * 2ull * uaio_page_bytes());
 	assert_true(after.index_bytes <= nr * 4ull + 65536);
@@ -467,13 +467,11 @@ static void growing_again_and_again_takes_no_more_memory(void **state)
 	assert_int_equal(last.table_bytes, first.table_bytes);
 	assert_int_equal(last.index_bytes, first.index_bytes);
 	assert_int_equal(last.ring_bytes, first.ring_bytes);
-	/*
-	 * Detects one lost page for each hundred contexts; stacks need less than this margin.
-	 */
+	/* Stacks grow by less than 1 MiB; a page per 100 contexts would be more. */
 	assert_true(resident_bytes() < resident + (1 << 20));
 }
 
-/* A request that is submitted during io_destroy is refused or completes. */
+/* A request submitted during io_destroy is refused, or accepted and completed. */
 static uint32_t stop; /* atomic */
 
 struct parking {
@@ -531,7 +529,10 @@ static long feed_bytes(void *arg)
 	return 0;
 }
 
-/* While io_destroy runs, the fallback thread tries the reads; most fail with EAGAIN. */
+/*
+ * During io_destroy the fallback thread, a thread of the library, attempts to execute
+ * the reads; most of these attempts fail with EAGAIN.
+ */
 static void destroy_ends_while_reads_of_a_pipe_are_being_tried(void **state)
 {
 	(void)state;
@@ -556,7 +557,7 @@ static void destroy_ends_while_reads_of_a_pipe_are_being_tried(void **state)
 			sched_yield();
 		unit_destroy(handle);
 		store_relaxed(&stop, 1);
-		/* The pipe may be full. Closing its reading end makes the writer return. */
+		/* Closing the reading end makes the writer return, if the pipe is full. */
 		unit_close(ends[0]);
 		assert_int_equal(unit_thread_join(&thread), 0);
 		unit_close(ends[1]);
@@ -584,10 +585,10 @@ int main(int argc, char **argv)
 	};
 	int nr_failed;
 
-	/* The argument is for a build that finds contexts without ids in their rings. */
+	/* argv[1]: tests to skip when bench/ctx-index.c ignores contexts' ids. */
 	if (argc == 2)
 		cmocka_set_skip_filter(argv[1]);
-	/* These tests come first, as the child needs an engine that is not up. */
+	/* Run this first: its child of fork() must start the library itself. */
 	const struct CMUnitTest fresh[] = {
 		UNIT_TEST(a_setup_that_fails_anywhere_leaves_nothing),
 	};

@@ -11,7 +11,7 @@
 
 static struct uaio_ctxtab table;
 
-/* The table never reads the contexts, so any address will do. */
+/* Any address will do as a context, because the table never reads contexts. */
 static struct uaio_ctx *context(uint64_t nr)
 {
 	return (struct uaio_ctx *)(uintptr_t)(nr + 1);
@@ -149,7 +149,11 @@ static long look_up_all(void *arg)
 		for (uint32_t id = 0; id < published; id++)
 			if (uaio_ctxtab_find(&table, id) != context(id))
 				return -1;
-		/* An id that is not published yet finds NULL or its context. */
+		/*
+		 * The next ids may be added at any moment: for such an id,
+		 * uaio_ctxtab_find() may return NULL or the id's own context, but no
+		 * other one.
+		 */
 		for (uint32_t id = published; id < published + 8; id++) {
 			struct uaio_ctx *ctx = uaio_ctxtab_find(&table, id);
 

@@ -17,8 +17,9 @@ enum {
 	IS_FILE,      /* a file in memory, for reading and writing */
 	IS_READ_ONLY, /* the file in memory, opened read-only */
 	IS_PIPE,      /* a pipe's end for writing */
-	IS_EVENTFD,   /* has write, but no write_iter */
-	IS_INOTIFY,   /* has read, but no read_iter, and cannot be written */
+	IS_EVENTFD,   /* an eventfd: its driver has write, but no write_iter */
+	/* an inotify file: its driver has read, but no read_iter; it cannot be written */
+	IS_INOTIFY,
 	NR_FDS,
 };
 
@@ -54,8 +55,8 @@ static char buffer[1];
 static const struct iovec backwards = { buffer, SIZE_MAX };
 
 /*
- * front: the error with which kernel AIO refuses, or 0; core: the error with which the core
- * refuses, or 0.
+ * front: the error with which kernel AIO's own checks refuse the request, or 0. core: the
+ * error of the checks common to all front-ends, or 0.
  */
 static void check(const struct uaio_sqe *given, int is, int front, int core)
 {
@@ -102,7 +103,8 @@ static void the_offset_is_checked_last(void **state)
 }
 
 /*
- * The request is refused after flags and mode are checked, and before the memory is checked.
+ * The kernel refuses a file without read_iter or write_iter after it has checked flags and
+ * access mode, but before it checks the memory.
  */
 static void files_without_vectored_calls_are_refused(void **state)
 {

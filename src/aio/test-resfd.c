@@ -18,7 +18,8 @@ static const uint64_t FULL = UINT64_MAX - 1;
 typedef int get_fn(int fd, uint64_t *ret_word);
 
 /*
- * The functions that make words, for threads with the library's descriptor table and others.
+ * The functions that return a reference to an eventfd (the request's word, sink.h): for
+ * threads with the library's descriptor table, and for threads with their own.
  */
 static get_fn *const gets[] = { uaio_resfd_get, uaio_resfd_get_parted };
 
@@ -42,7 +43,9 @@ static uint64_t take_count(int fd)
 	return count;
 }
 
-/* Post a completion for each word, as a context does. */
+/*
+ * Post a completion with each word (a reference to an eventfd), as a context does.
+ */
 static void post(const uint64_t *words, unsigned nr)
 {
 	struct uaio_completion completions[8] = { 0 };
@@ -69,7 +72,7 @@ static void post_one(get_fn *get, int fd)
 	post(&word, 1);
 }
 
-/* Counts how often a system call was made. */
+/* A hook counts the calls of one system call. */
 static struct {
 	long nr;
 	uint32_t nr_calls; /* atomic */
@@ -103,7 +106,7 @@ static void each_completion_adds_one_to_its_own_eventfd(void **state)
 			assert_int_equal(gets[i](fds[0], &a[k]), 0);
 		for (unsigned k = 0; k < NR_ELEMENTS(b); k++)
 			assert_int_equal(gets[i](fds[1], &b[k]), 0);
-		/* 0: a request without an eventfd */
+		/* The word of a request without an eventfd is 0. */
 		{
 			const uint64_t words[] = { a[0], a[1], 0,    a[2],
 						   b[0], b[1], a[3], 0 };
@@ -112,7 +115,10 @@ static void each_completion_adds_one_to_its_own_eventfd(void **state)
 			post(words, NR_ELEMENTS(words));
 			unit_hook(NULL);
 		}
-		/* Adjacent words of one eventfd are added by one write. */
+		/*
+		 * If successive completions have the same eventfd, it gets only one
+		 * write.
+		 */
 		assert_int_equal(load_relaxed(&counted.nr_calls), 4);
 		assert_int_equal(take_count(fds[0]), 4);
 		assert_int_equal(take_count(fds[1]), i == 0 ? 5 + 2 : 2);
@@ -189,7 +195,10 @@ static void an_eventfd_closed_meanwhile_is_signalled_all_the_same(void **state)
 	(void)state;
 	assert_int_equal(uaio_resfd_get(fd, &words[0]), 0);
 	assert_int_equal(uaio_resfd_get(fd, &words[1]), 0);
-	/* The descriptor now refers to a file, to which nothing may be written. */
+	/*
+	 * Make the descriptor refer to a file instead. The references in words[] must
+	 * still signal the eventfd, and nothing may be written to the file.
+	 */
 	unit_dup2(file, fd);
 	post(words, 1);
 	assert_int_equal(take_count(copy), 1);
@@ -214,7 +223,10 @@ static void a_word_that_is_put_signals_nothing(void **state)
 	}
 	uaio_resfd_put(0);
 	assert_int_equal(take_count(fd), 1);
-	/* The word keeps no reference; a reference would need a duplicate of fd. */
+	/*
+	 * While a word refers to the eventfd, closing its descriptor would first make a
+	 * duplicate of the descriptor (fcntl). Now no word does so.
+	 */
 	count(SYS_fcntl);
 	unit_close(fd);
 	unit_hook(NULL);
@@ -225,7 +237,11 @@ static void a_word_that_is_put_signals_nothing(void **state)
 
 struct parting {
 	uint64_t handle;
-	int number; /* an eventfd; in the other descriptor table, a file */
+	/*
+	 * a descriptor number: an eventfd in the thread's own descriptor table, a file
+	 * in the table of the other threads
+	 */
+	int number;
 	/* the eventfd's counts, without and with a seccomp filter */
 	uint64_t counts[2];
 };
@@ -259,8 +275,8 @@ static long part_and_submit(void *arg)
 		(void)!read(own, &parting->counts[i], sizeof(uint64_t));
 	}
 	/*
-	 * Both descriptors are open in the main table, too; the thread's own table ends with
-	 * the thread.
+	 * The main thread still has to close both descriptors in its own table. The
+	 * thread's table ends with the thread.
 	 */
 	return (long)fd << 32 | own;
 }
@@ -297,8 +313,8 @@ int main(void)
 			an_eventfd_closed_meanwhile_is_signalled_all_the_same),
 		UNIT_TEST(a_word_that_is_put_signals_nothing),
 		/*
-		 * This test comes last, as from then on the library checks which table each
-		 * thread has.
+		 * Keep this test last: from then on the library checks for each call which
+		 * descriptor table the thread has.
 		 */
 		UNIT_TEST(
 			a_thread_with_its_own_descriptors_has_its_own_eventfd),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client looks for events both by io_getevents and in its ring, while events are posted. The
- * posting thread is stopped after each of its instructions in turn.
+ * A client looks for events both by io_getevents and in its ring, while another thread
+ * posts events. The posting thread is stopped after each of its instructions in turn.
  */
 #undef NDEBUG
 #include "base/atomic.h"
@@ -10,8 +10,8 @@
 #include "unit.h"
 
 /*
- * Some clients alternate between io_getevents and the ring that they map. An event that was
- * consumed in one way must not be found in the other way, and the client must not find more
+ * Some clients alternate between io_getevents and reading the ring in memory. If an event
+ * was consumed in one way, the client must not find it in the other way, nor find more
  * events than were posted.
  */
 enum { POSTED = 3, FEW = 8, SIZE = UNIT_KEY_BYTES };
@@ -19,9 +19,11 @@ enum { POSTED = 3, FEW = 8, SIZE = UNIT_KEY_BYTES };
 static struct {
 	uint64_t handle;
 	int fd;
-	uint32_t first_slot; /* head and tail before the events are posted */
-	long taken;          /* events taken in both ways */
-	long room;           /* what one more io_submit returned */
+	/* value of head and tail before the events are posted */
+	uint32_t first_slot;
+	/* how many events the client consumed, in both ways together */
+	long taken;
+	long room; /* the result of one more io_submit */
 } looking;
 
 static struct uaio_ring_map *looked_at(void)
@@ -50,7 +52,10 @@ static long take_by_call(void)
 	return uaio_aio_getevents(looking.handle, 0, FEW, events, &zero);
 }
 
-/* Consume all events that the ring shows. Return: how many. */
+/*
+ * Consume all events that the ring shows.
+ * Return: their number.
+ */
 static long take_from_ring(void)
 {
 	struct uaio_ring_map *ring = looked_at();
@@ -99,7 +104,7 @@ static void check_taken(long victims, long intruders)
 	assert_int_equal(victims, POSTED);
 	assert_int_equal(intruders, 0);
 	assert_in_range(looking.taken, 0, POSTED);
-	/* No event that was consumed is counted as unread. */
+	/* io_submit found room, as it does not count consumed events as unread. */
 	assert_int_equal(looking.room, 1);
 	looking.taken += take_by_call();
 	assert_int_equal(looking.taken, POSTED + 1);
@@ -130,7 +135,10 @@ static void an_event_is_found_once_by_call_or_in_the_ring(void **state)
 	looking.handle = unit_context(1);
 	nr = looked_at()->nr;
 	unit_destroy(looking.handle);
-	/* Test this also where the slots of a post wrap around at the ring's end. */
+	/*
+	 * Begin at slot 0, then near the end of the ring, where the slots of a post wrap
+	 * around.
+	 */
 	for (uint32_t at = 0; at < nr; at += nr - 2) {
 		look_at_ring_during(call_then_look, at);
 		look_at_ring_during(look_then_call, at);

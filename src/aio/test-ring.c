@@ -19,7 +19,7 @@ static struct uaio_ring_map *ring_of(uint64_t handle)
 	return (struct uaio_ring_map *)(uintptr_t)handle;
 }
 
-/* Reap as clients do that read the ring themselves. */
+/* Reap like clients that read the ring in memory. */
 static long reap_from_ring(uint64_t handle, long nr, uint64_t *ret_data)
 {
 	struct uaio_ring_map *ring = ring_of(handle);
@@ -29,7 +29,7 @@ static long reap_from_ring(uint64_t handle, long nr, uint64_t *ret_data)
 	while (head != tail && got < nr) {
 		ret_data[got++] = ring->events[head].data;
 		head = (head + 1) % ring->nr;
-		/* Pairs with the library's load of head. */
+		/* Pairs with the library's load of head: the events were read before. */
 		store_release(&ring->head, head);
 	}
 	return got;
@@ -49,7 +49,7 @@ static long reap_by_call(uint64_t handle, long nr, uint64_t *ret_data)
 
 typedef long reap_fn(uint64_t handle, long nr, uint64_t *ret_data);
 
-/* The process's count of accepted requests, as fill() needs it. */
+/* How many requests of this process were accepted so far; for fill(). */
 static uint64_t nr_accepted;
 
 static bool are_complete(void *arg)
@@ -61,9 +61,10 @@ static bool are_complete(void *arg)
 }
 
 /*
- * Submit until a request is refused. A request that is completing may count twice, so a
- * refusal counts only when all requests are complete.
- * Return: how many were accepted.
+ * Submit until a request is refused. A request that is just completing may use up two slots
+ * for a moment. So wait until all requests are complete, and try again before trusting a
+ * refusal.
+ * Return: how many requests were accepted.
  */
 static long fill(uint64_t handle, int fd, uint64_t *data)
 {
@@ -114,7 +115,7 @@ static void no_event_is_lost(reap_fn *reap, uint32_t nr_events, bool in_workers)
 	assert_true(capacity >= nr_events);
 	assert_true(capacity < ring_of(handle)->nr);
 	assert_true(11 * capacity < (long)NR_ELEMENTS(seen));
-	/* Then reap in portions of every size, and refill the ring after each. */
+	/* Reap in portions of every size, and refill the ring after each. */
 	for (unsigned round = 0; submitted < 10ull * capacity; round++) {
 		long want = 1 + round * 7 % capacity, got = 0;
 
@@ -158,7 +159,10 @@ static void a_full_ring_refuses_and_loses_nothing(void **state)
 		}
 }
 
-/* If a batch is larger than the room in the ring, as much as fits is accepted. */
+/*
+ * If a batch has more requests than the ring has room for, the first ones, which fit, are
+ * accepted.
+ */
 static void a_batch_is_cut_to_the_room_there_is(void **state)
 {
 	enum { NR = 128, EVENTS = 32 };
@@ -206,7 +210,10 @@ static void a_refused_request_takes_no_room(void **state)
 	unit_close(fd);
 }
 
-/* This client finds events only by the tail in the ring. */
+/*
+ * This client reaps only from the ring in memory. When it sees the new tail, the events
+ * must be complete.
+ */
 static void a_client_that_only_looks_finds_whole_events(void **state)
 {
 	enum { NR = 64, ROUNDS = 20 };
@@ -239,7 +246,10 @@ static void a_client_that_only_looks_finds_whole_events(void **state)
 	unit_close(fd);
 }
 
-/* One thread submits and another reaps. They share only the ring's head and tail. */
+/*
+ * One thread submits and another reaps from the ring in memory. They share only its head
+ * and tail.
+ */
 struct reaping {
 	uint64_t handle;
 	uint64_t nr;
@@ -283,9 +293,9 @@ static void a_slot_is_not_used_again_before_it_is_read(void **state)
 }
 
 /*
- * A thread writes nonsense to the ring's header while others submit and reap. The client may
- * lose its own events. But nothing may crash, no context may be freed, and no other context
- * may be affected.
+ * A thread writes nonsense to the ring's header while others submit and reap. The client
+ * may lose its own events. But the library must not crash, free a context, or affect
+ * another context.
  */
 struct scribbling {
 	uint64_t handle;
@@ -315,11 +325,17 @@ static long scribble(void *arg)
 		uint32_t at = random_word(&seed) % 8;
 
 #ifdef __SANITIZE_THREAD__
-		/* With a wrong head, events are read while they are written. */
+		/*
+		 * Do not overwrite the head under ThreadSanitizer: with a wrong head,
+		 * events are read while they are written.
+		 */
 		if (at == 2)
 			continue;
 #endif
-		/* relaxed, all eight: these arbitrary values need no order */
+		/*
+		 * relaxed, eight stores: the order of these arbitrary values does not
+		 * matter
+		 */
 		store_relaxed(&words[at], word);
 		if (word % 4 == 0)
 			store_relaxed(&words[0], id);

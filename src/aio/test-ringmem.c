@@ -61,7 +61,7 @@ static void rings_do_not_overlap(void **state)
 	for (unsigned i = 0; i < NR; i++)
 		for (size_t at = 0; at < (1 + i % 9) * PAGE; at += 64)
 			assert_int_equal((unsigned char)rings[i][at], i % 251);
-	/* Make holes of all sizes, then fill them with other sizes. */
+	/* Free every second ring, then allocate rings of other sizes in the holes. */
 	for (unsigned i = 0; i < NR; i += 2)
 		uaio_ringmem_put(rings[i], 1 + i % 9);
 	for (unsigned i = 0; i < NR; i += 2) {
@@ -109,13 +109,16 @@ static void the_index_knows_what_may_be_read(void **state)
 		assert_true(uaio_ringmem_contains(ring));
 		for (unsigned odd = 1; odd < PAGE; odd *= 2)
 			assert_false(uaio_ringmem_contains(ring + odd));
-		/* Every address that the index accepts can be read. */
+		/* Check that each address that the index accepts can be read. */
 		for (uintptr_t at = ring - 4 * MIB; at < ring + 12 * MIB;
 		     at += PAGE)
 			if (uaio_ringmem_contains(at))
 				assert_true(sys_can_read8((void *)at));
 		uaio_ringmem_put((void *)ring, sizes[i]);
-		/* The memory stays mapped, so that readers that are late do not fault. */
+		/*
+		 * The memory stays mapped, because threads that found the ring before may
+		 * still read it.
+		 */
 		assert_true(uaio_ringmem_contains(ring));
 		assert_true(sys_can_read8((void *)ring));
 	}
@@ -140,7 +143,7 @@ static void seventy_thousand_rings_need_a_small_index(void **state)
 	assert_int_equal(uaio_ringmem_nr_pages(), NR);
 	for (unsigned i = 0; i < NR; i++)
 		assert_true(uaio_ringmem_contains((uintptr_t)rings[i]));
-	/* There is one index entry for 1 MiB. */
+	/* The index needs one entry for each MiB. */
 	assert_true(uaio_ringmem_index_bytes() <= (NR * PAGE / MIB + 64) * 256);
 	for (unsigned i = 0; i < NR; i++)
 		uaio_ringmem_put(rings[i], 1);

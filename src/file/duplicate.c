@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The descriptor on which the library makes system calls for an open file (file.h). At first
- * this is the client's descriptor. If the client closes it while requests wait, the library
- * replaces it by a private duplicate, or by -1 if no duplicate can be made. A terminal may
- * have a second descriptor, for calls that must not block (terminal.h).
+ * The descriptor on which the library makes system calls for an open file (file.h). At
+ * first this is the client's descriptor. If the client closes it while requests wait, the
+ * library replaces it by a private duplicate, or by -1 if no duplicate can be made. For a
+ * terminal the library may have a second descriptor, for calls that must not block
+ * (terminal.h).
  *
  * Tested by src/ready/test-ready-file.c.
  */
@@ -18,7 +19,10 @@
 #include "file/file.h"
 #include "file/inspect.h"
 
-/* Files that own a descriptor: a duplicate, or a reopened terminal. */
+/*
+ * All files for which the library has its own descriptor: a duplicate, or a reopened
+ * terminal.
+ */
 static struct {
 	struct uaio_lock lock; /* rank FILES */
 	struct list files;     /* under lock */
@@ -34,12 +38,14 @@ void uaio_file_duplicates_init(const struct uaio_file_ops *file_ops)
 }
 
 /*
- * Return: whether nr_using counts the calls on the file. For a regular file nr_using counts
- * cold reads instead (page.h I4), until the file owns a duplicate: no cold read is left then.
+ * Return: whether nr_using counts the system calls on the file. If a regular file uses
+ * the client's descriptor, nr_using instead counts cold reads (of pages that are not in
+ * the page cache) that threads are trying (page.h, I4). When such a file gets a
+ * duplicate, it has no cold read left.
  */
 static bool counts_calls(const struct uaio_file *file)
 {
-	/* relaxed: owns_fd only changes while there are no calls */
+	/* relaxed: owns_fd changes only while nr_using counts no call */
 	return file->kind >= UAIO_KIND_STREAM || load_relaxed(&file->owns_fd);
 }
 
@@ -71,7 +77,10 @@ void uaio_file_unuse(struct uaio_file *file)
 
 int uaio_file_begin_try_locked(struct uaio_file *file)
 {
-	/* relaxed: await_tries() reads nr_tries under the lock */
+	/*
+	 * relaxed: await_tries() reads nr_tries under the file's lock, which the caller
+	 * holds
+	 */
 	store_relaxed(&file->nr_tries, load_relaxed(&file->nr_tries) + 1);
 	return load_relaxed(&file->fd);
 }
@@ -81,12 +90,15 @@ void uaio_file_end_try_locked(struct uaio_file *file)
 	uint32_t nr = load_relaxed(&file->nr_tries) - 1;
 
 	store_relaxed(&file->nr_tries, nr);
-	/* relaxed: await_tries() takes the lock after is_awaited is set, before it reads nr_tries */
+	/* relaxed: await_tries() reads nr_tries under the lock, after is_awaited was set */
 	if (!nr && unlikely(load_relaxed(&file->is_awaited)))
 		uaio_wake(&file->nr_tries, UINT32_MAX);
 }
 
-/* Wait until no thread tries a request on the file. The caller has set is_awaited. */
+/*
+ * Wait until nr_tries is 0: no thread is trying a request on the file. The caller has
+ * set is_awaited.
+ */
 static void await_tries(struct uaio_file *file)
 {
 	uint32_t nr;
@@ -102,9 +114,10 @@ static void await_tries(struct uaio_file *file)
 }
 
 /*
- * Wait until no call on the client's descriptor is in progress. Such calls do not block, so the
- * wait is short. No signal handler may run meanwhile (entry.h): this thread may be trying
- * parked requests, and a handler must not jump out of that.
+ * Wait until no call on the client's descriptor is in progress. Such calls do not
+ * block, so the wait is short. Meanwhile no signal handler may run (entry.h): a handler
+ * could leave by longjmp() while this thread is in the middle of trying parked
+ * requests.
  */
 static void await_calls(struct uaio_file *file)
 {
@@ -128,7 +141,10 @@ void uaio_file_note_private(struct uaio_file *file)
 	uaio_unlock(&private.lock, UAIO_RANK_FILES);
 }
 
-/* Return: whether the file now has a duplicate instead of its descriptor old. */
+/*
+ * If the file uses the descriptor `old`, replace that by a duplicate.
+ * Return: whether it was replaced.
+ */
 static bool replace_fd_locked(struct uaio_file *file, int old)
 {
 	bool is_reopened = file->reopened == old;
@@ -136,7 +152,10 @@ static bool replace_fd_locked(struct uaio_file *file, int old)
 
 	if (own < 0)
 		return false;
-	/* relaxed, both: other threads read it under the lock, or between use and unuse */
+	/*
+	 * relaxed, both: other threads read the value under the lock, or between
+	 * uaio_file_use() and uaio_file_unuse()
+	 */
 	if (is_reopened) {
 		store_relaxed(&file->reopened, own);
 		return true;
@@ -169,7 +188,9 @@ static struct uaio_file *find_private_locked(int fd)
 		struct uaio_file *file =
 			container_of(pos, struct uaio_file, in_private);
 
-		/* relaxed, both: replace_fd_locked() reads both again under the lock */
+		/*
+		 * relaxed, both: replace_fd_locked() reads the values again, under the lock
+		 */
 		if ((load_relaxed(&file->fd) == fd ||
 		     load_relaxed(&file->reopened) == fd) &&
 		    uaio_file_try_get(file))
@@ -195,7 +216,10 @@ bool uaio_file_part_polls(struct uaio_file *file)
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	list_for_each (pos, &waitq->parked)
 		nr++;
-	/* relaxed: the caller has made sure that no new request takes a reference */
+	/*
+	 * relaxed: the caller has removed file from the table, so no new request can
+	 * take a reference to file
+	 */
 	parts = nr && !waitq->is_running && load_relaxed(&file->refs) == nr + 1;
 	if (parts && !replace_fd_locked(file, load_relaxed(&file->fd)))
 		lose_fd_locked(file);
@@ -217,7 +241,7 @@ int uaio_file_yield(int fd)
 	uaio_unlock(&private.lock, UAIO_RANK_FILES);
 	if (!file)
 		return -ENOENT;
-	/* Do not wait for calls on the duplicate: they may block for ever. */
+	/* Fail if a call on the duplicate is in progress: such calls may block for ever. */
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	has_moved = !load_relaxed(&file->nr_using) &&
 		    !load_relaxed(&file->nr_tries) &&
@@ -230,7 +254,10 @@ int uaio_file_yield(int fd)
 void uaio_file_lose_fd(struct uaio_file *file)
 {
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	/* Another thread may have made a duplicate meanwhile. */
+	/*
+	 * If another thread has made a duplicate meanwhile, the file keeps that
+	 * duplicate.
+	 */
 	if (!file->owns_fd)
 		lose_fd_locked(file);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);

@@ -2,8 +2,8 @@
 /*
  * The library's own descriptors of the program's files
  *
- * These are the duplicates on which the library makes system calls (duplicate.c), and the
- * descriptors that it keeps open so that the program loses no record lock (locks.c).
+ * The library owns duplicates of descriptors, on which it makes system calls (duplicate.c).
+ * It also keeps descriptors open so that the program loses no record lock (locks.c).
  */
 #ifndef UAIO_FILE_DUPLICATE_H
 #define UAIO_FILE_DUPLICATE_H
@@ -18,29 +18,32 @@ struct uaio_file_ops;
 /* Called when the library starts: no file has a duplicate. */
 void uaio_file_duplicates_init(const struct uaio_file_ops *ops);
 
-/* Add file, which now owns a descriptor, to the list that uaio_file_yield() searches. */
+/* Add file, which now owns a descriptor, to the list in which uaio_file_yield() looks. */
 void uaio_file_note_private(struct uaio_file *file);
 
 /*
- * The program closes the descriptor, and no duplicate could be made. From now on the file's
- * requests fail with -EBADF.
+ * The program closes the descriptor, and the library could not make a duplicate. From now
+ * on the file's requests fail with -EBADF.
  */
 void uaio_file_lose_fd(struct uaio_file *file);
 
 /*
- * The program has closed the descriptor, which may now refer to another file. So the library
- * no longer uses this descriptor number, not even to remove it from an epoll.
+ * The program has closed the descriptor, which may refer to another file by now. So the
+ * library does not use the descriptor any more, not even to remove it from an epoll.
  */
 void uaio_file_forget_fd(struct uaio_file *file);
 
 /* Close the descriptors that the file owns; its entry is about to be freed. */
 void uaio_file_close_fds(struct uaio_file *file);
 
-/* locks.c: descriptors that are kept open because the program has record locks on the file */
+/*
+ * locks.c: descriptors that the library keeps open because the program has record locks on
+ * their files
+ */
 
 enum { UAIO_KEPT_MAX = 64 };
 
-/* Called each time the engine starts: no descriptor is kept. */
+/* Called each time the engine starts: forget all kept descriptors. */
 void uaio_kept_init(void);
 
 /*
@@ -50,8 +53,8 @@ void uaio_kept_init(void);
 bool uaio_fd_is_locked(int fd);
 
 /*
- * Keep fd, a descriptor of the library that it no longer needs, if closing fd could drop a
- * record lock.
+ * The library no longer needs its descriptor fd. Keep fd if closing it could drop a
+ * record lock of the program.
  * Return: whether fd is kept; if false, the caller must close it.
  */
 bool uaio_kept_keep(int fd);
@@ -63,17 +66,17 @@ bool uaio_kept_keep(int fd);
 int uaio_kept_take(int fd);
 
 /*
- * Forget the kept descriptor fd: the program is about to open another file there.
+ * Forget the kept descriptor fd: the program is about to open another file as fd.
  * Return: whether fd was kept.
  */
 bool uaio_kept_forget(int fd);
 
-/* Return: whether any descriptor is kept. It costs one load. */
+/* Return: whether any descriptor is kept. The check costs one load. */
 bool uaio_kept_any(void);
 
 /*
- * Close those kept descriptors on whose files the program no longer has record locks. Context:
- * a call of the program into the library (ownfd.h, I1).
+ * Close each kept descriptor on whose file the program has no record lock any more.
+ * Context: a call of the program into the library (ownfd.h, I1).
  */
 void uaio_kept_close(void);
 

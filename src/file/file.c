@@ -16,21 +16,22 @@
 enum {
 	LEAF_BITS = 14,
 	LEAF_FDS = 1 << LEAF_BITS,
-	ROOT_LEAVES = 1 << 16, /* 2^30 descriptors, more than a kernel has */
+	/* allows 2^30 descriptors, more than the kernel does */
+	ROOT_LEAVES = 1 << 16,
 };
 
 static struct {
-	/* atomic, both levels: filled under the lock, never freed */
+	/* the table: both levels are atomic, filled under the lock, and never freed */
 	struct uaio_file ***leaves; /* owns */
-	uint32_t nr_leaves; /* one more than the highest leaf that exists */
+	uint32_t nr_leaves; /* one more than the index of the last leaf */
 
 	const struct uaio_file_ops *ops; /* borrows */
-	uint32_t nr_opening; /* atomic: threads that make an entry now */
+	uint32_t nr_opening; /* atomic: how many threads are making an entry */
 
 	/* under lock */
 	struct uaio_lock lock; /* rank FILES */
-	uint64_t
-		nr_closings; /* how often a descriptor that may have an entry was closed */
+	/* number of calls that closed descriptors which may have an entry */
+	uint64_t nr_closings;
 	struct uaio_slab slab;
 } files;
 
@@ -84,7 +85,7 @@ static struct uaio_file **make_slot_locked(int fd)
 
 	if (leaf >= ROOT_LEAVES)
 		return NULL;
-	/* relaxed: leaves are written under the lock */
+	/* relaxed: leaves are written only under this lock */
 	if (!load_relaxed(&files.leaves[leaf])) {
 		slots = sys_mmap(NULL, LEAF_FDS * sizeof(*slots),
 				 PROT_READ | PROT_WRITE,
@@ -118,7 +119,7 @@ static int classify(struct uaio_file *file, int fd,
 		if (!inode)
 			return -ENOMEM;
 	}
-	/* relaxed: publish() releases them; with an old entry they are only hints (I2) */
+	/* relaxed: publish() releases them; to users of an old entry they are hints (I2) */
 	store_relaxed(&file->fd, fd);
 	store_relaxed(&file->kind, facts->kind);
 	store_relaxed(&file->flags, flags_of(facts));
@@ -132,7 +133,7 @@ static void init_waitqs(struct uaio_file *file)
 {
 	uint32_t nr_edges = load_relaxed(&file->nr_edges) + 1;
 
-	/* The lock: a thread may still search the watches of the entry's former file (ready.h, I2). */
+	/* Another thread may still search the old file's watches (ready.h, I2). */
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++) {
 		list_init(&file->waitqs[i].parked);
@@ -144,7 +145,7 @@ static void init_waitqs(struct uaio_file *file)
 	}
 	list_init(&file->watches);
 	store_relaxed(&file->last_watch, NULL);
-	/* A changed count voids the edges that threads have seen of the entry's former file. */
+	/* A new count of edges: an edge of the old file must not count as new. */
 	store_relaxed(&file->nr_edges, nr_edges ? nr_edges : 1);
 	file->told = file->told_of = 0;
 	file->told_by_any = UINT32_MAX;
@@ -159,7 +160,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_fd_facts *facts)
 
 	if (!file)
 		return NULL;
-	/* relaxed, all: a thread with an old entry uses it only as a hint (I2) */
+	/* relaxed, all: users of the old entry take them as hints (file.h, I2) */
 	store_relaxed(&file->owns_fd, false);
 	list_init(&file->in_private);
 	store_relaxed(&file->nr_using, 0);
@@ -200,10 +201,11 @@ static void free_file(struct uaio_file *file)
 }
 
 /*
- * Put file in the slot of fd, unless the slot has an entry already, or a descriptor was closed
- * since nr_closings was read, so that file may describe the old file of fd. Frees file if it is
- * not put there.
- * Return: 0, with the slot's entry in *ret_file; -EAGAIN if a descriptor was closed; -ENOMEM.
+ * Put file in the slot of fd, unless the slot has an entry already. Fail if a descriptor
+ * was closed since nr_closings was read: file may then describe the old file of fd. Frees
+ * file if it is not put there.
+ * Return: 0, with the slot's entry in *ret_file; -EAGAIN if a descriptor was closed;
+ * -ENOMEM.
  */
 static int publish(int fd, struct uaio_file *file, uint64_t nr_closings,
 		   struct uaio_file **ret_file)
@@ -218,7 +220,7 @@ static int publish(int fd, struct uaio_file *file, uint64_t nr_closings,
 	else if (files.nr_closings != nr_closings)
 		ret = -EAGAIN;
 	else
-		/* relaxed: slots are written under the lock */
+		/* relaxed: slots are written only under this lock */
 		old = load_relaxed(slot);
 	if (ret == 0 && !old) {
 		store_relaxed(&file->refs, 1);
@@ -282,7 +284,7 @@ int uaio_file_open_parted(int fd, struct uaio_file **ret_file)
 		return ret;
 	if (facts.flags & UAIO_FILE_F_PATH)
 		return -EBADF;
-	/* Do not reopen a terminal: the library's descriptors are in another descriptor table. */
+	/* Reopen no terminal: the descriptor would be in this thread's table. */
 	facts.flags &= ~(uint32_t)UAIO_FILE_F_TERMINAL;
 	file = new_file(fd, &facts);
 	if (!file)
@@ -336,7 +338,7 @@ bool uaio_file_try_get(struct uaio_file *file)
 	do {
 		if (!refs)
 			return false;
-		/* [MB:file-ref] seq_cst: the slot is read after this, see is_in_slot(). */
+		/* [MB:file-ref] seq_cst: take the reference before is_in_slot(). */
 	} while (!__atomic_compare_exchange_n(&file->refs, &refs, refs + 1,
 					      false, __ATOMIC_SEQ_CST,
 					      __ATOMIC_RELAXED));
@@ -354,7 +356,7 @@ static inline bool is_in_slot(const struct uaio_file *file, int fd)
 	return load_seq_cst(slot_of(fd)) == file;
 }
 
-/* The slow path of uaio_file_get(); noinline, so that the fast path saves few registers. */
+/* Slow path of uaio_file_get(). noinline: the fast path saves few registers. */
 static __attribute__((noinline)) int get_after_all(int fd,
 						   struct uaio_file **ret_file)
 {
@@ -433,7 +435,7 @@ void uaio_file_signal(struct uaio_file *file, uint64_t count)
 	uaio_file_unuse(file);
 }
 
-/* Return: the entry of fd, or NULL. The caller holds the lock under which slots are written. */
+/* Return: the entry of fd, or NULL. The caller holds files.lock. */
 static struct uaio_file *peek_locked(int fd)
 {
 	struct uaio_file **slot = slot_of(fd);
@@ -479,8 +481,8 @@ void uaio_file_closing(int fd)
 }
 
 /*
- * Remove the entry of fd from its slot, if only the table has a reference. Return: whether it
- * did.
+ * Remove the entry of fd from its slot, if only the table has a reference to it.
+ * Return: whether the slot is empty now.
  */
 static bool take_out_idle(int fd)
 {
@@ -529,7 +531,7 @@ static bool is_entry_of(const struct uaio_file *file, int fd)
 		return false;
 	if (facts.has_inode && !(inode = uaio_inode_get(facts.dev, facts.ino)))
 		return false;
-	/* relaxed: if the entry is reused meanwhile, the caller notices by nr_closings */
+	/* relaxed: the entry may be reused meanwhile; the caller notices by nr_closings */
 	is_same = load_relaxed(&file->kind) == facts.kind &&
 		  (load_relaxed(&file->flags) | UAIO_FILE_F_NONBLOCK) ==
 			  (facts.flags | UAIO_FILE_F_NONBLOCK) &&
@@ -541,8 +543,8 @@ static bool is_entry_of(const struct uaio_file *file, int fd)
 }
 
 /*
- * An entry that describes fd correctly stays in the table: the thread that has opened fd again
- * must find the entry when it closes fd, to wait for the entry's requests.
+ * An entry that describes the new file of fd stays in the table: the thread that opened
+ * the new file needs the entry when it closes fd, to wait for the requests.
  */
 void uaio_file_closed(int fd)
 {
@@ -559,9 +561,7 @@ void uaio_file_closed(int fd)
 		uaio_unlock(&files.lock, UAIO_RANK_FILES);
 		if (!file || is_entry_of(file, fd))
 			return;
-		/*
-		 * If a descriptor was closed meanwhile, the slot may have another entry now.
-		 */
+		/* If a descriptor was closed meanwhile, the slot may have another entry. */
 		uaio_lock(&files.lock, UAIO_RANK_FILES);
 		is_out = files.nr_closings == nr_closings;
 		if (is_out)
@@ -574,7 +574,7 @@ void uaio_file_closed(int fd)
 
 static void for_range(unsigned first, unsigned last, void (*report)(int fd))
 {
-	/* relaxed: entries that other threads make meanwhile have no order to this call */
+	/* relaxed: need not see entries that other threads make at this moment */
 	uint32_t nr_leaves = files.leaves ? load_relaxed(&files.nr_leaves) : 0;
 	uint64_t end = (uint64_t)nr_leaves << LEAF_BITS;
 

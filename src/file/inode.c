@@ -43,7 +43,10 @@ struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino)
 		inode = uaio_slab_get(&inodes.slab);
 		if (!inode)
 			goto out;
-		/* relaxed: a reader without a reference uses these only as a hint (I2) */
+		/*
+		 * relaxed: a thread without a reference uses these values only as a
+		 * hint (inode.h, I2)
+		 */
 		store_relaxed(&inode->dev, dev);
 		store_relaxed(&inode->ino, ino);
 		inode->refs = 0;
@@ -86,9 +89,9 @@ void uaio_inode_put(struct uaio_inode *inode)
 
 enum {
 	/*
-	 * After this many slow writes in a row, workers execute the file's writes for a while.
-	 * During the first, the thread may only have been preempted; during each later one it
-	 * is known to have slept.
+	 * After two slow writes in a row, workers execute the file's writes for a while.
+	 * During the first, the thread may only have been preempted. The second counts only
+	 * if the thread slept.
 	 */
 	SLOW_WRITES = 2,
 	SLOW_WRITES_NS = 100000000,

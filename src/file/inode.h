@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inodes: one object for each file, however often it is open
+ * Inodes: one object for each file, however many descriptors it has
  *
- * Two descriptors of one file share one struct uaio_inode. It holds what the library has learnt
- * about the file, and the order of its requests. A comment above each group of members names
- * the module that owns them.
+ * All descriptors of one file share one struct uaio_inode. It holds what the library has
+ * learnt about the file, and the order of its requests. A comment above each group of
+ * members names the module that owns them.
  *
  *   I1  There is at most one inode for each pair of device and inode number. It exists as long
  *       as it has a reference.
@@ -25,13 +25,18 @@
 #include "base/lock.h"
 #include "base/slab.h"
 
-/* How fast reads of the file are; owned by trust.h. All members 0: not known. */
+/*
+ * How fast reads of the file are; owned by trust.h. All members are 0 if that is not known.
+ */
 struct uaio_trust {
 	/* atomic, relaxed throughout */
-	uint32_t nr_fast;  /* fast reads in a row */
-	uint32_t nr_ended; /* how often a slow read has ended the trust */
-	uint32_t
-		nr_close; /* how many more reads are checked closely (trust.h, I2) */
+	uint32_t nr_fast; /* how many reads in a row were fast */
+	/* how often the trust in fast reads has ended (trust.h, I2 and I3) */
+	uint32_t nr_ended;
+	/*
+	 * how many more reads are checked closely after a slow read (trust.h, I2)
+	 */
+	uint32_t nr_close;
 };
 
 struct uaio_inode {
@@ -41,36 +46,42 @@ struct uaio_inode {
 	uint64_t dev;
 	uint64_t ino;
 
-	/* under the table's lock */
-	struct uaio_inode *next; /* in the same bucket */
+	/* these members change under the table's lock */
+	struct uaio_inode *next; /* the next inode in the same bucket */
 	uint32_t refs;
 
 	/*
-	 * owned by order.h; atomic, written under lock: counts of the requests on the list
-	 * that keep other requests from being executed inline. in_way has two counts in one
-	 * word, so that one load reads both.
+	 * Owned by order.h; atomic, written under `lock`. in_way and nr_direct count
+	 * the requests in the list `requests` that keep other requests from being
+	 * executed inline (by the submitting thread). in_way is two counts in one word,
+	 * so that one load reads both.
 	 */
-	uint64_t
-		/* the sum of: 1 for each ordered write, UAIO_A_READ for each read */
-		in_way;
-	uint32_t nr_direct;  /* direct requests that the device is executing */
-	uint32_t nr_held_up; /* requests that wait for older ones */
+	/*
+	 * sum of 1 for each ordered request (order.h, I1), and of UAIO_A_READ for each
+	 * read through the page cache that is not ordered
+	 */
+	uint64_t in_way;
+	/* how many direct requests the device is executing */
+	uint32_t nr_direct;
+	uint32_t nr_held_up; /* how many requests wait for older requests */
 
 	/* atomic */
-	uint32_t nr_slow;        /* writes in a row that were seen to block */
-	int64_t slow_until_ns;   /* until this time writes go to workers */
-	struct uaio_trust trust; /* about reads without O_DIRECT */
+	uint32_t nr_slow; /* how many writes in a row were slow */
+	/* until this time workers execute the file's writes */
+	int64_t slow_until_ns;
+	struct uaio_trust trust; /* how fast reads without O_DIRECT are */
 	/*
-	 * How many requests are being executed inline; only counted for files whose requests
-	 * may have to be exclusive. Never reset: when this memory is reused for another inode,
-	 * a slow thread may still be counted for the old inode.
+	 * How many writes are being executed inline; counted only where writes may have
+	 * to be exclusive (order.h, I6). Never reset: when this memory is reused for
+	 * another inode, a slow thread may still be counted for the old inode.
 	 */
 	uint32_t nr_inline;
 
-	/* owned by order.h, under lock */
+	/* owned by order.h; these members change under the inode's lock */
 	struct uaio_lock lock; /* rank INODE */
 	struct list requests;
-	uint32_t nr_writes; /* number of writes on the list, ordered or not */
+	/* number of writes in `requests`, ordered (order.h, I1) or direct */
+	uint32_t nr_writes;
 };
 
 /* Called when the library starts: there are no inodes. */
@@ -81,9 +92,10 @@ struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino);
 void uaio_inode_put(struct uaio_inode *inode);
 
 /*
- * Called when a write inside the submitting call took long. The time does not show whether the
- * thread slept or was preempted. So after the first slow write, the caller counts the thread's
- * sleeps (voluntary context switches) during each write; has_slept says whether there was one.
+ * Called when a write inside the submitting call took long. The time does not show whether
+ * the thread slept or was preempted. So after the first slow write, the caller counts the
+ * thread's sleeps (voluntary context switches) during each write. has_slept: whether the
+ * thread slept during this write.
  */
 void uaio_inode_judge_slow(struct uaio_inode *inode, bool has_slept);
 

@@ -18,12 +18,12 @@
 #include "file/file.h"
 #include "file/terminal.h"
 
-/* Older headers lack these two. */
+/* Magic numbers that older headers lack. */
 enum { CONFIGFS_MAGIC_ = 0x62656570, MQUEUE_MAGIC_ = 0x19800202 };
 
 /*
- * Encode a device number as makedev(3) does. Without optimization that macro calls a function
- * of glibc, which musl does not have.
+ * Encode a device number as makedev(3) does. Without optimization, that macro calls a
+ * function of glibc that musl does not have.
  */
 static uint64_t device_of(uint32_t major, uint32_t minor)
 {
@@ -77,16 +77,17 @@ bool uaio_syncs_later(int fd)
 	return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC;
 }
 
-/* What the library queries of the file for nearly every request. */
+/* What the library queries about a file for nearly every request. */
 struct look {
 	uint32_t mode;
 	uint64_t dev, rdev, ino, size;
 };
 
 /*
- * Query fd by statx(), without the file's times. fstat() would read the times, too; since
- * Linux 6.13 the next write must then store a new time in the inode, which costs more than the
- * write itself. With no_server the kernel returns what it has cached, and queries no server.
+ * Query fd by statx(), without the file's times. fstat() would read the times, too. Since
+ * Linux 6.13 the next write must then store a new time in the inode, which costs more than
+ * the write itself. With no_server the kernel queries no server: it returns what it has
+ * cached.
  */
 static bool look_without_times(int fd, bool no_server, struct look *ret)
 {
@@ -144,9 +145,9 @@ static int look_at(int fd, bool no_server, struct look *ret)
 }
 
 /*
- * A remote file is not queried by fstat(), as the submitter would wait for the server before
- * each write. The size in the kernel's cache may be outdated, but the kernel's own writes use
- * it, too.
+ * Do not query a remote file by fstat(): the submitter would wait for the server before
+ * each write. The size in the kernel's cache may be outdated, but the kernel's own writes
+ * use it, too.
  */
 int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size)
 {
@@ -187,20 +188,23 @@ static int64_t try_contradiction(int fd, bool is_write)
 	int64_t res = try_contradiction_at(fd, is_write, 0);
 
 	/*
-	 * Use offset -1 only for a stream: on other files such a call would lock the file
-	 * position.
+	 * Only a stream fails with ESPIPE. For other files, offset -1 is not used, as such
+	 * a call would lock the file position.
 	 */
 	return res == -ESPIPE ? try_contradiction_at(fd, is_write, -1) : res;
 }
 
-/* Linux before 6.9 lacks RWF_NOAPPEND, and fails with EOPNOTSUPP for every file. */
+/*
+ * Return: whether the kernel knows RWF_NOAPPEND. Linux before 6.9 does not, and fails with
+ * EOPNOTSUPP for every file.
+ */
 static bool knows_contradiction(void)
 {
 	enum { UNASKED, YES, NO };
 	static uint32_t answer; /* atomic */
 	int fd;
 
-	/* relaxed: all threads compute the same result */
+	/* relaxed: if several threads compute the value, they get the same one */
 	if (load_relaxed(&answer) == UNASKED) {
 		fd = uaio_ownfd_open("/dev/null", O_RDONLY);
 		if (fd < 0)
@@ -214,9 +218,10 @@ static bool knows_contradiction(void)
 }
 
 /*
- * Return: UAIO_FILE_F_OLD_* for the directions in which the driver of fd has no read_iter or
- * write_iter, so that calls take no RWF_* flags. Reads of some such files block for ever
- * (/proc/kmsg, trace_pipe).
+ * Return: UAIO_FILE_F_OLD_READ if the driver of fd has no read_iter;
+ * UAIO_FILE_F_OLD_WRITE if it has no write_iter. Then reads (or writes) of the file
+ * take no RWF_* flags. Reads of some of these files block for ever (/proc/kmsg,
+ * trace_pipe).
  */
 static uint32_t old_fashion_flags(int fd, uint32_t flags)
 {
@@ -258,10 +263,11 @@ void uaio_fdinfo_path(int fd, char ret_path[UAIO_FD_PATH_BYTES])
 }
 
 /*
- * Return: whether an anonymous inode is certainly an eventfd. The two calls take a tenth of the
- * time of reading its name in /proc. A writable eventfd polls POLLOUT alone; all other files
- * with read_iter add POLLWRNORM. A full eventfd, and any eventfd before Linux 6.9, is not
- * recognized here; anonymous_flags() finds it by name.
+ * Return: whether an anonymous inode is certainly an eventfd. This function makes two
+ * system calls, which take a tenth of the time of reading the inode's name in /proc.
+ * For a writable eventfd poll() reports POLLOUT alone; for all other files with
+ * read_iter it adds POLLWRNORM. A full eventfd, and any eventfd before Linux 6.9, is
+ * not recognized here; anonymous_flags() finds it by name.
  */
 static bool is_surely_eventfd(int fd)
 {
@@ -274,9 +280,10 @@ static bool is_surely_eventfd(int fd)
 }
 
 /*
- * Anonymous inodes have no type; only the name of the link in /proc/self/fd shows what they
- * are. The table lists epolls and the files with read_iter; all others have only the older
- * read, if they can be read at all. Without /proc every anonymous inode counts as an eventfd.
+ * Anonymous inodes have no type; only the name of the link in /proc/self/fd shows what
+ * they are. The table below lists epolls and the anonymous inodes with read_iter. All
+ * anonymous inodes that are not in the table have only the older read, if they can be
+ * read at all. If /proc is not mounted, every anonymous inode counts as an eventfd.
  */
 static uint32_t anonymous_flags(int fd)
 {
@@ -331,7 +338,7 @@ static uint32_t flags_of(int open_flags)
 		flags |= UAIO_FILE_F_NONBLOCK;
 	if (open_flags & O_APPEND)
 		flags |= UAIO_FILE_F_APPEND;
-	if (open_flags & O_DSYNC) /* a bit of O_SYNC too */
+	if (open_flags & O_DSYNC) /* O_SYNC includes this bit */
 		flags |= UAIO_FILE_F_SYNC;
 	return flags;
 }
@@ -350,7 +357,10 @@ static uint32_t stream_flags(int fd, mode_t mode)
 {
 	uint32_t flags = 0;
 
-	/* A character device that can seek is no stream; most are streams, such as terminals. */
+	/*
+	 * Most character devices, such as terminals, are streams. A device that can seek is
+	 * not.
+	 */
 	if (!S_ISCHR(mode) || sys_lseek(fd, 0, SEEK_CUR) < 0)
 		flags |= UAIO_FILE_F_STREAM;
 	if (S_ISSOCK(mode))
@@ -379,10 +389,11 @@ static void inspect_stream(int fd, const struct stat *st,
 }
 
 /*
- * Return: whether the file system is on a block device. File systems in memory, remote file
- * systems and those that the kernel generates have an anonymous device number (major 0). Only
- * for these is fstatfs() needed, which saves a system call for each small file that is opened.
- * (FUSE on a block device, fuseblk, is on the local disk.)
+ * Return: whether the file system is on a block device, by its device number. File
+ * systems in memory, remote file systems and those that the kernel generates have an
+ * anonymous number (major 0). Only for an anonymous number the caller calls fstatfs(),
+ * which saves a system call whenever a small file is opened. (FUSE on a block device,
+ * fuseblk, is on the local disk.)
  */
 static bool has_device(const struct stat *st)
 {
@@ -398,8 +409,8 @@ static void inspect_regular(int fd, const struct stat *st, bool is_direct,
 
 	ret_facts->kind = is_direct ? UAIO_KIND_DIRECT : UAIO_KIND_CACHED;
 	/*
-	 * read() of a message queue returns text about its state, by the older read function
-	 * of its driver.
+	 * A message queue's driver has only the older read function, which returns text
+	 * about the queue's state.
 	 */
 	if (S_ISDIR(st->st_mode) || type == MQUEUE_MAGIC_)
 		ret_facts->flags |=
@@ -476,13 +487,16 @@ bool uaio_is_replaced(const struct uaio_file *file, int fd)
 bool uaio_is_duplicate(const struct uaio_file *file,
 		       const struct uaio_file *other)
 {
-	/* relaxed: while another thread replaces a descriptor, either result is right */
+	/* relaxed: if another thread is replacing a descriptor, either result is right */
 	int fd = load_relaxed(&file->fd), other_fd = load_relaxed(&other->fd);
 
 	if (load_relaxed(&file->dev) != load_relaxed(&other->dev) ||
 	    load_relaxed(&file->ino) != load_relaxed(&other->ino))
 		return false;
-	/* A socket has exactly one open file, as open() on its inode fails. */
+	/*
+	 * The inodes are the same. A socket has only one open file, as open() on its
+	 * inode fails. So for a socket the comparison of the inodes suffices.
+	 */
 	return uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
 	       (fd >= 0 && other_fd >= 0 && sys_is_duplicate(fd, other_fd) > 0);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queries the kernel about a descriptor: kind of file, access, file system, size
+ * Queries to the kernel about a descriptor: kind of file, access mode, file system, size
  *
- * uaio_inspect() makes several system calls, and the descriptor may become another file between
- * two of them. The result is valid only if no descriptor was closed meanwhile; file.c checks
+ * uaio_inspect() makes several system calls, and the descriptor may be replaced between two
+ * of them. The result is valid only if no descriptor was closed meanwhile; file.c checks
  * that.
  *
  * Thread-safety: any thread.
@@ -20,7 +20,8 @@ struct uaio_file;
 struct uaio_fd_facts {
 	uint32_t kind;  /* enum uaio_kind */
 	uint32_t flags; /* UAIO_FILE_F_* */
-	bool has_inode; /* regular file, directory or block device */
+	/* a regular file, directory or block device, which has an inode */
+	bool has_inode;
 	/*
 	 * st_dev and st_ino; for a block device UINT64_MAX and st_rdev. (All anonymous inodes
 	 * have the same dev and ino.)
@@ -31,18 +32,21 @@ struct uaio_fd_facts {
 
 enum { UAIO_FD_PATH_BYTES = 40 };
 
-/* Write the path of fd in /proc/thread-self/fd. */
+/* Store in ret_path the path of the link to fd's file: /proc/thread-self/fd/FD. */
 void uaio_fd_path(int fd, char ret_path[UAIO_FD_PATH_BYTES]);
-/* Write the path of fd in /proc/thread-self/fdinfo. */
+/*
+ * Store in ret_path the path of the text that describes fd:
+ * /proc/thread-self/fdinfo/FD.
+ */
 void uaio_fdinfo_path(int fd, char ret_path[UAIO_FD_PATH_BYTES]);
 
-/* Return: whether close() may block if fd is the last descriptor of the socket (SO_LINGER). */
+/* Return: whether close() of the socket's last descriptor may block (SO_LINGER). */
 bool uaio_socket_lingers(int fd);
 
 /*
- * Return: whether close(fd) is fast even if fd is the last descriptor of its open file. False
- * for sockets that linger, for devices, and for files on a server, as close() flushes these.
- * True if fd is not open.
+ * Return: whether close(fd) is fast even if fd is the last descriptor of its open file.
+ * False for sockets that linger, for devices, and for files on a server: there close()
+ * may first flush data. True if fd is not open.
  */
 bool uaio_closes_at_once(int fd);
 
@@ -57,34 +61,34 @@ bool uaio_is_remote(int fd);
 
 /*
  * Return: whether a direct O_DSYNC write to fd is synced only after the system call that
- * submits it: ext4 and XFS leave the sync to a kernel thread. btrfs syncs inside the call.
+ * submits it. On ext4 and XFS a kernel thread syncs later; btrfs syncs inside the call.
  */
 bool uaio_syncs_later(int fd);
 
 /*
- * Get the size of a regular file, as the kernel has cached it. No server is queried; the
- * kernel does not query one for a write either. Return: 0, -errno.
+ * Get the size of a regular file, as the kernel has cached it. No server is queried.
+ * (The kernel's own writes use this cached size, too.) Return: 0, -errno.
  */
 int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size);
 
 /*
- * Return: whether fd is still the regular file that the entry was made for, and the file ends
- * at or before offset. Makes one system call. For a remote file, makes no call and returns
- * false.
+ * Return: whether fd is still the regular file that the entry was made for, and the file
+ * ends at or before offset. Makes one system call. For a remote file the result is false,
+ * without a call.
  */
 bool uaio_ends_by(const struct uaio_file *file, int fd, uint64_t offset);
 
 /*
- * Return: whether fd is certainly another file than the entry was made for: a system call that
- * the library does not see has closed fd, and fd was opened again. Makes one system call. For
- * a remote file, makes no call and returns false.
+ * Return: whether fd is certainly another file than the entry was made for: the program has
+ * closed fd, by a system call that the library does not see, and opened it again. Makes one
+ * system call. For a remote file the result is false, without a call.
  */
 bool uaio_is_replaced(const struct uaio_file *file, int fd);
 
 /*
- * Return: whether the descriptors of both entries share one open file. Before Linux 6.10 the
- * library can find this out only for sockets; for other files the result is false. Makes at
- * most one system call, which does not block.
+ * Return: whether the descriptors of both entries share one open file. Makes at most one
+ * system call, which does not block. Before Linux 6.10 the library can find this out only
+ * for sockets; for other files the result is false.
  */
 bool uaio_is_duplicate(const struct uaio_file *file,
 		       const struct uaio_file *other);

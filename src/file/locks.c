@@ -2,20 +2,20 @@
 /*
  * Descriptors that the library keeps open, so that the program loses no record lock (fcntl)
  *
- * When a process closes any descriptor of a file, the kernel drops all record locks that the
- * process has on that file (fcntl(2)). So if the process has locked a file, the library opens
- * no descriptor for it, and does not close one that it has: the library keeps this descriptor
- * until the locks are gone. The program ends its locks by unlocking the file, or by closing
- * its own descriptor of the file.
+ * When a process closes any descriptor of a file, the kernel drops all record locks that
+ * the process has on that file (fcntl(2)). So if the process has locked a file, the library
+ * opens no descriptor for it. A descriptor that the library already has stays open until
+ * the locks are gone. The program ends its locks by unlocking the file, or by closing its
+ * own descriptor of the file.
  *
- *   I1  A kept descriptor is in no entry (file.h). The next duplicate of the same open file
- *       takes it over. So a program that repeatedly registers a locked file has only one
- *       descriptor kept.
+ *   I1  A kept descriptor is in no entry (file.h). When the library next needs a duplicate of
+ *       the same open file, it uses the kept one. So if a program registers a locked file
+ *       again and again, only one descriptor is kept for it.
  *   I2  At most UAIO_KEPT_MAX descriptors are kept. Any further descriptor is closed, and the
  *       program's locks on its file are lost.
  *
- * Race, accepted: if another thread locks the file while the library is closing its
- * descriptor, that lock is lost.
+ * Accepted race: while the library is closing its descriptor of a file, another thread
+ * may lock the same file. Then the new lock is lost.
  *
  * Thread-safety: any thread. Tested by test-locks.c.
  */
@@ -38,7 +38,7 @@ static struct {
 	 * publishes no other memory. The thread that empties a slot owns its descriptor.
 	 */
 	uint32_t slots[UAIO_KEPT_MAX];
-	uint32_t nr; /* atomic: number of slots that are not 0 */
+	uint32_t nr; /* atomic: how many slots are not empty */
 } kept;
 
 void uaio_kept_init(void)
@@ -52,7 +52,10 @@ static bool change(uint32_t *slot, uint32_t from, uint32_t to)
 					   __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* Return: whether there was an empty slot for fd. */
+/*
+ * Store fd in an empty slot.
+ * Return: false if no slot is empty.
+ */
 static bool put(int fd)
 {
 	for (unsigned i = 0; i < UAIO_KEPT_MAX; i++)
@@ -77,9 +80,10 @@ static int claim(unsigned i)
 enum locked { LOCKED_BY_NOBODY, LOCKED_BY_US, LOCKED_BY_OTHERS };
 
 /*
- * Return: who holds a record lock on the file of fd. F_OFD_GETLK tests on behalf of the open
- * file, so it also reports locks of this process. It reports only one lock: if another process
- * holds that lock, this process may hold a further one.
+ * Return: who has a record lock on the file of fd. F_OFD_GETLK looks for locks that
+ * conflict with a lock of the open file, not of the process. So it also reports locks
+ * of this process. It reports only one lock: even if another process has that lock,
+ * this process may have a lock, too.
  */
 static enum locked who_locks(int fd)
 {
@@ -97,8 +101,8 @@ bool uaio_fd_is_locked(int fd)
 }
 
 /*
- * Return: whether /proc/thread-self/fdinfo lists a record lock of this process on fd; true if
- * the file cannot be read whole.
+ * Return: whether /proc/thread-self/fdinfo lists a record lock of this process on fd; true
+ * if the text is too long or cannot be read.
  */
 static bool lists_locks(int fd)
 {
@@ -156,7 +160,7 @@ bool uaio_kept_forget(int fd)
 	return false;
 }
 
-/* Return: whether closing fd may drop a lock of the program. */
+/* Return: whether fd must be kept, as closing it may drop a lock of the program. */
 static bool is_needed(int fd)
 {
 	enum locked by = who_locks(fd);

@@ -17,12 +17,18 @@ bool uaio_terminal_is(int fd)
 	struct termios mode;
 	unsigned unused;
 
-	/* TIOCGPTN succeeds only on a pseudoterminal master. */
+	/*
+	 * TIOCGPTN succeeds only on a pseudoterminal master, which does not count as a
+	 * terminal.
+	 */
 	return sys_ioctl_terminal(fd, TCGETS, &mode) == 0 &&
 	       sys_ioctl_terminal(fd, TIOCGPTN, &unused) < 0;
 }
 
-/* Return: whether both descriptors are of the same terminal; false if one was hung up. */
+/*
+ * Return: whether both descriptors refer to the same terminal; false if the terminal of
+ * one of them was hung up.
+ */
 static bool is_same(int fd, int other)
 {
 	unsigned device, other_device;
@@ -45,7 +51,7 @@ int uaio_terminal_open(int fd, uint32_t file_flags)
 	unsigned unused;
 	int reopened;
 
-	/* TIOCMGET succeeds only on a serial line. */
+	/* TIOCMGET succeeds only on a serial line, which must not be reopened. */
 	if (!(file_flags & UAIO_FILE_F_TERMINAL) ||
 	    file_flags & UAIO_FILE_F_NONBLOCK ||
 	    sys_ioctl_terminal(fd, TIOCMGET, &unused) == 0 ||
@@ -57,8 +63,9 @@ int uaio_terminal_open(int fd, uint32_t file_flags)
 	if (reopened < 0)
 		return -1;
 	/*
-	 * Compare after the open: if the terminal was hung up before that, `reopened` may be
-	 * another terminal. If it is hung up later, `reopened` is hung up, too.
+	 * Compare the terminals after the open. If the terminal was hung up before the
+	 * open, `reopened` may be another terminal. If it is hung up later, `reopened` is
+	 * hung up, too.
 	 */
 	if (is_same(fd, reopened))
 		return reopened;
@@ -69,7 +76,10 @@ int uaio_terminal_open(int fd, uint32_t file_flags)
 
 bool uaio_terminal_is_still(const struct uaio_file *file, int fd)
 {
-	/* relaxed: if the entry is reused meanwhile, the caller notices (uaio_file_closed()) */
+	/*
+	 * relaxed: if the entry is reused meanwhile, the caller notices that
+	 * (uaio_file_closed())
+	 */
 	int reopened = load_relaxed(&file->reopened);
 
 	return reopened < 0 || is_same(fd, reopened);

@@ -2,20 +2,20 @@
 /*
  * Terminals, reopened for calls that do not block
  *
- * Terminals do not support RWF_NOWAIT, and O_NONBLOCK is a flag of the open file, which other
+ * Terminals do not support RWF_NOWAIT. O_NONBLOCK is a flag of the open file, which other
  * processes may share. So a read on the client's open file may block for ever, if another
  * reader consumes the input first. But input, output, hang-up and job control belong to the
- * terminal, and are the same for all its open files. So the library opens the terminal again,
- * through /proc, with O_NONBLOCK.
+ * terminal, and are the same for all its open files. So the library opens the terminal
+ * again, through /proc, with O_NONBLOCK.
  *
  * The library does not reopen the following terminals. A worker executes their requests when
- * they are ready.
+ * the terminal is ready.
  *   - Pseudoterminal masters: opening one would create another pseudoterminal.
  *   - Serial lines: opening one would raise its modem lines.
  *   - Terminals that cannot be opened again: they belong to another user or are exclusive
- *     (TIOCEXCL), /proc is not mounted, or no descriptor can be had.
+ *     (TIOCEXCL), /proc is not mounted, or no descriptor is left.
  *   - Terminals with a record lock: see locks.c.
- *   - Terminals whose name may now lead to another terminal: /dev/tty (in another session),
+ *   - Terminals whose name may now refer to another terminal: /dev/tty (in another session),
  *     /dev/tty0.
  *
  * Context: any thread, async-signal-safe.
@@ -44,28 +44,33 @@ int uaio_terminal_open(int fd, uint32_t file_flags);
 bool uaio_terminal_is_still(const struct uaio_file *file, int fd);
 
 /*
- * fd is the result of uaio_file_use().
- * Return: the descriptor for a call that must not block. If this is not fd itself, *ret_flags
- * becomes 0: the descriptor is O_NONBLOCK, so the call needs no RWF_* flags, and a terminal
- * never raises SIGPIPE.
+ * fd: the result of uaio_file_use().
+ * Return: the descriptor for a call that must not block. If this is not fd, *ret_flags
+ * becomes 0, as the call needs no RWF_* flags: the descriptor is O_NONBLOCK, and a
+ * write to a terminal raises no SIGPIPE that a flag would have to suppress.
  */
 int uaio_terminal_fd(const struct uaio_file *file, int fd, uint32_t *ret_flags);
 
-/* How to try a read of a terminal that may have no input. */
+/* Which thread may read a terminal that may have no input, and when. */
 enum uaio_terminal_wait {
-	UAIO_TERMINAL_ANY, /* any thread, at any time, on the reopened terminal */
-	UAIO_TERMINAL_READY, /* a worker, only when poll() reports input */
-	UAIO_TERMINAL_ENDS, /* a worker, at once: the read ends without input */
+	/* any thread may read, at any time, on the reopened terminal */
+	UAIO_TERMINAL_ANY,
+	/* only a worker may read, when poll() reports input */
+	UAIO_TERMINAL_READY,
+	/* only a worker may read, at once: the read returns even without input */
+	UAIO_TERMINAL_ENDS,
 };
 
 /*
- * Return: how the mode of the terminal fd lets the library read. In non-canonical mode, a read
- * may wait for more than one byte, or only for a limited time (VMIN and VTIME of termios(3)).
- * A call with O_NONBLOCK ignores both, and poll() ignores the time.
+ * Return: which thread may read fd, by the terminal's mode. In non-canonical mode, a read
+ * may wait for more than one byte, or only for a limited time (VMIN and VTIME of
+ * termios(3)). A call with O_NONBLOCK ignores both, and poll() ignores the time.
  */
 enum uaio_terminal_wait uaio_terminal_wait(int fd);
 
-/* Return: whether a read of file, on fd, ends even without input (UAIO_TERMINAL_ENDS). */
+/*
+ * Return: whether a read of file, on fd, returns even without input (UAIO_TERMINAL_ENDS).
+ */
 bool uaio_terminal_read_ends(const struct uaio_file *file, int fd);
 
 #endif /* UAIO_FILE_TERMINAL_H */

@@ -24,7 +24,10 @@ static long close_descriptor(void *arg)
 	return 0;
 }
 
-/* Return: whether the closing thread has slept, and checked the requests, several times. */
+/*
+ * Return: whether the closing thread has slept several times. Before each sleep it
+ * checks whether the requests of the file still need the descriptor.
+ */
 static bool has_looked_often(void *arg)
 {
 	return unit_thread_sleeps(arg) > 6;
@@ -112,7 +115,7 @@ static void closing_what_nobody_uses_makes_no_calls(void **state)
 	unit_close(fd);
 }
 
-/* Requests on a file must never reach the file that is opened next at this descriptor. */
+/* A request on a file is never executed on the next file at its descriptor. */
 static void a_descriptor_used_again_is_another_file(void **state)
 {
 	char text[2] = "";
@@ -152,12 +155,14 @@ static void a_descriptor_used_again_is_another_file(void **state)
 }
 
 /*
- * A descriptor becomes another file (dup2) while the library inspects it. Inspection takes
- * several system calls; successive runs replace the file after the first, the second, ….
+ * While the library queries a descriptor, dup2() makes the descriptor refer to another
+ * file. The query takes several system calls: the tests replace the file after the
+ * first call, after the second call, and so on.
  */
 static struct {
-	/* atomic, as idle workers also make system calls and so call the hook */
-	uint32_t countdown; /* calls on fd until it becomes another file */
+	/* atomic, because idle workers also make system calls and call the hook */
+	/* how many calls on fd come before the replacement */
+	uint32_t countdown;
 	int fd;
 	int to;
 } switching;
@@ -186,10 +191,14 @@ struct changing {
 	uint64_t handle;
 	int file;
 	int ends[2];
-	int fd; /* the end of the pipe whose descriptor becomes the file */
+	/* the end of the pipe whose descriptor is made to refer to the file */
+	int fd;
 };
 
-/* Submit a read of a pipe's end, which becomes a file after n system calls on the end. */
+/*
+ * Submit a read of one end of a pipe. After n system calls on that descriptor it refers to
+ * a file instead.
+ */
 static void read_changing(struct changing *it, unsigned end, unsigned n)
 {
 	char text[4];
@@ -205,7 +214,7 @@ static void read_changing(struct changing *it, unsigned end, unsigned n)
 	store_relaxed(&switching.to, it->file);
 	store_relaxed(&switching.countdown, n);
 	unit_hook(switch_file);
-	/* This read may go to the pipe or to the file. */
+	/* This first read may be executed on the pipe or on the file. */
 	iocb = unit_iocb(IOCB_CMD_PREAD, it->fd, text, 4, 2 * SIZE);
 	ret = unit_submit(it->handle, &iocb);
 	unit_hook(NULL);
@@ -213,7 +222,7 @@ static void read_changing(struct changing *it, unsigned end, unsigned n)
 		unit_reap_one(it->handle);
 }
 
-/* Assert that a read of the descriptor goes to the file, not to the pipe. */
+/* Check that a read of the descriptor is executed on the file, not on the pipe. */
 static void assert_changed(const struct changing *it)
 {
 	char block[SIZE];
@@ -248,9 +257,9 @@ static void a_file_closed_while_it_is_looked_up_leaves_no_trace(void **state)
 }
 
 /*
- * No thread closes the descriptor before the second read, so the entry must be right. When a
- * read is issued, the inode shows that the file is another one. But nothing shows then that the
- * file may be read, which the write end of the pipe may not.
+ * The library sees no close before the second read, so its entry must describe the new
+ * file. A wrong inode would be noticed when the read is issued, but not a wrong access
+ * mode: the write end of the pipe cannot be read, the file can.
  */
 static bool stale_entry_is_not_kept(unsigned end, unsigned n)
 {
@@ -277,7 +286,7 @@ static void a_stale_entry_is_not_kept(void **state)
 	}
 }
 
-/* The entry is made between uaio_fds_closing() and the dup2() that replaces the descriptor. */
+/* Make an entry after uaio_fds_closing(), before the dup2() that replaces the file. */
 static void an_entry_of_the_file_before_is_not_kept(void **state)
 {
 	(void)state;
@@ -297,9 +306,9 @@ static void an_entry_of_the_file_before_is_not_kept(void **state)
 }
 
 /*
- * Close number, and open the file of from there, before uaio_fds_closed() reports the close. In
- * this window another thread may open the descriptor, submit requests, and close it; that close
- * must still wait for these requests.
+ * Close `number`, and open the file of `from` there, before uaio_fds_closed() reports the
+ * close. Before that report, another thread may open the descriptor, submit requests, and
+ * close it. That close must still wait for these requests.
  * Return: the descriptor.
  */
 static int taken_by_another(int number, int from)
@@ -368,12 +377,13 @@ static void closing_a_used_number_waits_for_its_requests(void **state)
 	unit_close(other);
 }
 
-/* The RESFD becomes another file while the request is executed. */
+/* During the request, the descriptor aio_resfd is made to refer to another file. */
 static struct {
 	uint32_t is_armed; /* atomic */
-	int read;          /* when this descriptor is read, */
-	int resfd;         /* this one becomes */
-	int to;            /* a duplicate of this one */
+	int read;          /* a read of this descriptor triggers the hook */
+	int resfd;         /* the descriptor to replace */
+	/* resfd is replaced by a duplicate of this descriptor */
+	int to;
 } resfd_switch;
 
 static bool switch_resfd(long nr, const long args[6], long *ret_res)
@@ -414,7 +424,10 @@ static void a_signal_never_lands_in_a_file(void **state)
 		iocb.aio_resfd = (uint32_t)resfd;
 		assert_int_equal(unit_submit(handle, &iocb), 1);
 		assert_int_equal(unit_reap_one(handle), SIZE);
-		/* The request signals the eventfd that was its RESFD at submission. */
+		/*
+		 * The library signals the eventfd to which aio_resfd referred at
+		 * submission.
+		 */
 		assert_int_equal(read(watcher, &count, 8), 8);
 		unit_destroy(handle);
 		unit_hook(NULL);
@@ -450,12 +463,16 @@ static void a_full_eventfd_holds_up_nobody(void **state)
 	uaio_config.force_worker = false;
 }
 
-/* The event must be in the ring before the RESFD is signalled: the signal wakes a reader. */
+/*
+ * The event must be in the ring before the eventfd (aio_resfd) is signalled, because the
+ * signal wakes a thread that reads the ring.
+ */
 static struct {
-	/* atomic, as idle workers also make system calls and so call the hook */
+	/* atomic, because idle workers also make system calls and call the hook */
 	uint64_t handle;
 	int resfd;
-	uint32_t nr_early; /* signals sent before their event was in the ring */
+	/* how many signals were sent before their event was in the ring */
+	uint32_t nr_early;
 } signalling;
 
 static bool look_for_event(long nr, const long args[6], long *ret_res)
@@ -487,7 +504,7 @@ static void a_signal_comes_after_its_event(void **state)
 		iocb.aio_flags = IOCB_FLAG_RESFD;
 		iocb.aio_resfd = (uint32_t)signalling.resfd;
 		assert_int_equal(unit_submit(signalling.handle, &iocb), 1);
-		/* Once the context is destroyed, no thread calls the hook for it. */
+		/* Destroy the context first, so that no thread calls the hook any more. */
 		unit_destroy(signalling.handle);
 		unit_hook(NULL);
 		assert_int_equal(load_relaxed(&signalling.nr_early), 0);
@@ -521,7 +538,7 @@ static void an_eventfd_counts_each_completion(void **state)
 			sum += count;
 		}
 		assert_int_equal(sum, NR);
-		/* A thread that has seen the signal finds the event. */
+		/* A thread that has read the eventfd finds all events. */
 		assert_int_equal(unit_reap(handle, NR, events), NR);
 		unit_destroy(handle);
 		unit_close(fd);
@@ -530,7 +547,7 @@ static void an_eventfd_counts_each_completion(void **state)
 	uaio_config.force_worker = false;
 }
 
-/* Closes a range of descriptors, as close_range() does. Some of them have requests. */
+/* Close a range of descriptors, as close_range() does. The call waits for requests. */
 static void closing_a_range_waits_for_all_in_it(void **state)
 {
 	uint64_t handle = unit_context(NR);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that the kinds of anonymous inodes are recognized; eventfds without readlink(). */
+/*
+ * Tests that the library recognizes the kinds of anonymous inodes, and eventfds without
+ * calling readlink().
+ */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +22,7 @@
 #include "file/inspect.h"
 #include "unit.h"
 
-static uint32_t nr_names; /* atomic: number of readlinkat() calls */
+static uint32_t nr_names; /* atomic: how many readlinkat() calls were made */
 
 static bool count_names(long nr, const long args[6], long *ret_res)
 {
@@ -30,7 +33,10 @@ static bool count_names(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* Return: the flags of fd without those of its access mode; closes fd. */
+/*
+ * Query fd, then close it.
+ * Return: the flags of fd, without the flags of the access mode.
+ */
 static uint32_t flags_of(int fd)
 {
 	struct uaio_fd_facts facts = { 0 };
@@ -124,7 +130,10 @@ static void what_is_no_eventfd_is_not_taken_for_one(void **state)
 	assert_int_equal(flags_of(epoll_create1(EPOLL_CLOEXEC)),
 			 OLD | UAIO_FILE_F_EPOLL);
 	assert_int_equal(flags_of(inotify_init1(IN_CLOEXEC)), OLD);
-	/* A ring of the kernel's io_uring polls writable, as an eventfd does. */
+	/*
+	 * For a ring of the kernel's io_uring, poll() reports that it is writable, as for
+	 * an eventfd.
+	 */
 	ring = (int)syscall(SYS_io_uring_setup, 1, &params);
 	if (ring >= 0)
 		assert_int_equal(flags_of(ring), OLD);
@@ -142,8 +151,8 @@ static bool refuse_fstat(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * A client that gets EBADF assumes that its descriptor is closed, so the library must not
- * return it for lack of memory.
+ * If memory is refused, the library must not return EBADF: the client would assume that its
+ * descriptor is closed.
  */
 static void want_of_memory_is_no_closed_descriptor(void **state)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that the library drops no record lock (fcntl) of the program when it closes descriptors. */
+/*
+ * Tests that the program loses no record lock (fcntl) when the library closes descriptors.
+ */
 #undef NDEBUG
 #include "file/duplicate.h"
 
@@ -34,7 +36,10 @@ static int is_locked_by_another(void)
 	return fcntl(tested, F_GETLK, &all) == 0 && all.l_type != F_UNLCK;
 }
 
-/* Return: whether this process has a lock on fd. A child queries it: F_GETLK hides own locks. */
+/*
+ * Return: whether this process has a lock on fd. A child tests this, as F_GETLK hides the
+ * locks of the calling process.
+ */
 static bool holds_lock(int fd)
 {
 	tested = fd;
@@ -54,7 +59,10 @@ static unsigned nr_own(int fd)
 	return nr;
 }
 
-/* For unit_await(): a thread of the library may hold the entry a moment longer. */
+/*
+ * For unit_await(): a thread of the library may keep its reference to the file, and so
+ * the library's descriptor of the file, for a moment longer.
+ */
 static bool has_no_own(void *arg)
 {
 	return nr_own(*(int *)arg) == 0;
@@ -84,7 +92,9 @@ static void a_terminal_that_is_read_stays_locked(void **state)
 	assert_true(holds_lock(terminal));
 }
 
-/* The program locks the terminal after the library has reopened it, by another descriptor. */
+/*
+ * The library has reopened the terminal. Then the program locks it, by another descriptor.
+ */
 static void a_terminal_that_is_closed_late_stays_locked(void **state)
 {
 	char path[64];
@@ -139,7 +149,10 @@ static void closing_the_locked_file_closes_what_was_kept(void **state)
 	unit_close(fd);
 }
 
-/* Before Linux 6.10 the kernel does not report whether two descriptors share an open file. */
+/*
+ * Only since Linux 6.10 does the kernel report that two descriptors share an open file.
+ * Before, each duplicate is kept.
+ */
 static void what_is_kept_is_used_again(void **state)
 {
 	int fd = unit_file(true);
@@ -154,7 +167,10 @@ static void what_is_kept_is_used_again(void **state)
 	unit_close(fd);
 }
 
-/* A lock of another process delays the close only until the next uaio_kept_close(). */
+/*
+ * If another process locks the file, the library's descriptor is closed only by the next
+ * uaio_kept_close().
+ */
 static void what_another_process_locks_is_closed(void **state)
 {
 	int fd = unit_file(true), ends[2], go[2], null;

@@ -21,7 +21,10 @@
 
 enum { BYTES = UNIT_KEY_BYTES };
 
-/* Replace number by a direct system call, which the library does not see. */
+/*
+ * Make `number` refer to another file, by a direct system call, which the library does not
+ * see.
+ */
 static void replace_unseen(int number, int by)
 {
 	assert_int_equal(uaio_sys_raw(SYS_dup3, by, number, 0, 0, 0, 0),
@@ -40,8 +43,8 @@ static int64_t execute(uint64_t handle, int opcode, int fd, void *buf,
 }
 
 /*
- * The write waits for an older one on the same file, by another descriptor. A gate stops the
- * older write.
+ * The test's gate (unit_gate_close()) stops a write, so a write to the same file by
+ * another descriptor waits for the first write. The other descriptor is then replaced.
  */
 static void a_write_that_waited_goes_to_no_other_file(void **state)
 {
@@ -85,7 +88,10 @@ static bool interrupt(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-/* A FUSE server may return EINTR although no signal has interrupted the call. */
+/*
+ * A FUSE server may answer EINTR, although no signal has interrupted the call. Then
+ * EINTR is the request's result.
+ */
 static void an_answer_of_eintr_is_an_answer(void **state)
 {
 	int fd = unit_numbered_file(true, 1);
@@ -105,7 +111,10 @@ static void an_answer_of_eintr_is_an_answer(void **state)
 	unit_close(fd);
 }
 
-/* A parked read of a pipe reads nothing from another pipe that now has its descriptor. */
+/*
+ * A read is parked on a pipe. Then its descriptor is made to refer to another pipe,
+ * unseen by the library. The read must not take a byte from the other pipe.
+ */
 static void a_read_that_is_parked_reads_no_other_pipe(void **state)
 {
 	uint64_t handle = unit_context(4);
@@ -146,7 +155,10 @@ static bool count_statx(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* Submit a read, and sleep for 1 ms for its event: if time allows, that arms fd in the epoll. */
+/*
+ * Submit a read, and wait up to 1 ms for its event. In that time the library usually arms
+ * fd in the epoll.
+ */
 static void park(uint64_t handle, int fd, char *byte)
 {
 	struct timespec soon = { .tv_nsec = 1000000 };
@@ -168,7 +180,7 @@ static void park_and_read(uint64_t handle, const int ends[2])
 	assert_int_equal(event.res, 1);
 }
 
-/* Assert that the read fails with EBADF, and that the byte in the other pipe stays there. */
+/* Check that the read fails with EBADF, and that the byte stays in the other pipe. */
 static void assert_is_lost(uint64_t handle, const int others[2])
 {
 	struct io_event event;
@@ -181,8 +193,9 @@ static void assert_is_lost(uint64_t handle, const int others[2])
 }
 
 /*
- * Once statx() has shown that fd is the file, the library relies on the epoll for that. The
- * program then replaces fd unseen; the read must not take a byte from the other pipe.
+ * Once statx() has shown that fd still refers to the file, the library relies on the
+ * epoll's events instead. Then fd is replaced unseen. The read must not take a byte from
+ * the other pipe.
  */
 static void a_read_that_is_armed_reads_no_other_pipe(void **state)
 {
@@ -196,7 +209,10 @@ static void a_read_that_is_armed_reads_no_other_pipe(void **state)
 	copy = dup(ends[0]);
 	park_and_read(handle, ends);
 	unit_hook(count_statx);
-	/* Repeat until fd is armed: then a read makes no statx() call. */
+	/*
+	 * Repeat until fd is armed in the epoll: then the library makes no statx() call for
+	 * a read.
+	 */
 	do {
 		store_relaxed(&nr_statx, 0);
 		park_and_read(handle, ends);
@@ -223,7 +239,7 @@ static bool has_armed(void *arg)
 	return counters.nr_arms > *(uint64_t *)arg;
 }
 
-/* The program replaces fd unseen before the library adds fd to the epoll. */
+/* fd is replaced unseen before the library adds it to the epoll. */
 static void a_read_that_was_armed_late_reads_no_other_pipe(void **state)
 {
 	uint64_t handle = unit_context(4);
@@ -240,7 +256,9 @@ static void a_read_that_was_armed_late_reads_no_other_pipe(void **state)
 	uaio_ready_count(&counters);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	replace_unseen(ends[0], others[0]);
-	/* The fallback thread arms fd, and tries no read before. */
+	/*
+	 * Wait until the fallback thread has armed fd. It tries the read only after that.
+	 */
 	unit_await(has_armed, &counters.nr_arms);
 	assert_int_equal(write(others[1], "o", 1), 1);
 	assert_is_lost(handle, others);
@@ -253,8 +271,8 @@ static void a_read_that_was_armed_late_reads_no_other_pipe(void **state)
 }
 
 /*
- * fd is first a pipe, then another pipe, then the first pipe again; the epoll still has the
- * first pipe.
+ * fd refers to one pipe, then to another, then to the first again. The epoll still
+ * watches the first pipe, which the library added at the beginning.
  */
 static void a_number_that_is_its_first_pipe_again_is_not_read(void **state)
 {
@@ -343,7 +361,7 @@ static struct uaio_sqe at_position(enum uaio_op op, int fd, void *byte,
 	};
 }
 
-/* Return: an end of a new pipe on which op would block; *ret_other: the pipe's second end. */
+/* Return: the end of a new pipe on which op has to wait; *ret_other: the other end. */
 static int pipe_that_waits(enum uaio_op op, int *ret_other)
 {
 	int ends[2];
@@ -358,8 +376,9 @@ static int pipe_that_waits(enum uaio_op op, int *ret_other)
 }
 
 /*
- * A file becomes a pipe unseen. A request at its file position must not wait inside the
- * submission, because the submitting thread owns the ring meanwhile.
+ * A file's descriptor is made to refer to a pipe, unseen by the library. A request at
+ * the file position must then not wait inside the submitting call: this call would keep
+ * other threads from submitting to the ring.
  */
 static void wait_aside(bool in_memory, enum uaio_op op, uint32_t flags)
 {

@@ -52,7 +52,9 @@ static void a_read_that_lost_its_line_is_cancelled(void **state)
 	assert_int_equal(read(terminal, buffer, sizeof(buffer)), 7);
 }
 
-/* A write to a terminal whose output is full can be cancelled, as on a full pipe. */
+/*
+ * A write to a terminal whose output buffer is full can be cancelled, as for a full pipe.
+ */
 static void a_write_that_waits_for_room_is_cancelled(void **state)
 {
 	static char out[100000];
@@ -63,12 +65,15 @@ static void a_write_that_waits_for_room_is_cancelled(void **state)
 	submit_write(terminal, out, sizeof(out));
 	assert_nothing_yet();
 	assert_int_equal(uaio_aio_cancel(handle, &request), -EINPROGRESS);
-	/* The cancelled write returns the part that it has written. */
+	/* The result is how many bytes were written before the write was cancelled. */
 	res = unit_reap_one(handle);
 	assert_true(res > 0 && res < (int64_t)sizeof(out));
 }
 
-/* ^S stops the output of a terminal, perhaps for ever; TCOOFF does so here. */
+/*
+ * The user can stop the output of a terminal by ^S, perhaps for ever. The test does so by
+ * TCOOFF.
+ */
 static void what_is_written_to_a_stopped_terminal_waits(void **state)
 {
 	(void)state;
@@ -79,7 +84,10 @@ static void what_is_written_to_a_stopped_terminal_waits(void **state)
 	assert_int_equal(tcflow(terminal, TCOON), 0);
 	assert_int_equal(unit_reap_one(handle), 3);
 	assert_int_equal(read(master, buffer, sizeof(buffer)), 3);
-	/* Destroying the context does not wait for a write to the stopped terminal either. */
+	/*
+	 * Another write waits for the stopped terminal. close_pty() destroys the
+	 * context, and must not wait for this write.
+	 */
 	assert_int_equal(tcflow(terminal, TCOOFF), 0);
 	submit_write(terminal, "out", 3);
 	assert_nothing_yet();
@@ -102,8 +110,8 @@ static void a_terminal_that_cannot_be_reopened_is_served(void **state)
 }
 
 /*
- * Return: whether fd is a reopened terminal: only that has O_NONBLOCK. The client's descriptor
- * and its private duplicates do not.
+ * Return: whether fd is a reopened terminal, the only one with O_NONBLOCK: the client's
+ * descriptor and its private duplicates do not have that flag.
  */
 static bool is_reopened(int fd)
 {
@@ -119,7 +127,10 @@ static int nr_reopened(void)
 	return (int)nr;
 }
 
-/* For unit_await(): a thread of the library may hold the file's entry a moment longer. */
+/*
+ * For unit_await(): a thread of the library may keep its reference to the terminal, and
+ * so the library's descriptor of the terminal, for a moment longer.
+ */
 static bool none_is_reopened(void *arg)
 {
 	(void)arg;
@@ -134,8 +145,8 @@ static bool is_hung_up(void *arg)
 }
 
 /*
- * Opening a master again creates another pseudoterminal; the path of a terminal that was hung
- * up may belong to another master by now.
+ * Opening a master again would create another pseudoterminal. The path of a terminal
+ * that was hung up may name another terminal by now.
  */
 static void masters_and_hung_up_terminals_are_not_reopened(void **state)
 {
@@ -152,7 +163,10 @@ static void masters_and_hung_up_terminals_are_not_reopened(void **state)
 	assert_int_equal(unit_reap_one(handle), 0);
 }
 
-/* While the reopened descriptor is open, the master gets no hang-up. */
+/*
+ * The master is hung up only when the library, too, has closed its descriptor of the
+ * terminal.
+ */
 static void closing_a_terminal_closes_what_was_reopened(void **state)
 {
 	(void)state;
@@ -171,7 +185,10 @@ static bool refuse_duplicates(long nr, const long args[6], long *ret_res)
 	return nr == SYS_fcntl && args[1] == F_DUPFD_CLOEXEC;
 }
 
-/* A read must not wait for a file that no epoll watches any more; it fails with EBADF. */
+/*
+ * If the library cannot keep a duplicate, a waiting read fails with EBADF: no epoll watches
+ * its file any more.
+ */
 static void closing_without_a_duplicate_ends_the_read(void **state)
 {
 	(void)state;
@@ -187,8 +204,9 @@ static void closing_without_a_duplicate_ends_the_read(void **state)
 }
 
 /*
- * A descriptor of /dev/tty that the parent opened, in another session, and that terminal's
- * master. In the child's session /dev/tty is the child's terminal.
+ * of_another_session: a descriptor of /dev/tty that the parent has opened in its session;
+ * its_master: that terminal's master. In the child's session /dev/tty is the child's
+ * terminal.
  */
 static int of_another_session, its_master;
 
@@ -223,8 +241,8 @@ static void the_terminal_of_another_session_is_not_reopened(void **state)
 }
 
 /*
- * A thread submits a read between uaio_fds_closing() and the dup2() that makes the descriptor
- * another terminal.
+ * Between uaio_fds_closing() and the dup2() by which the descriptor gets another terminal,
+ * a thread submits a read.
  */
 static void a_descriptor_that_becomes_another_terminal_reads_it(void **state)
 {
@@ -274,7 +292,11 @@ static void the_program_can_have_the_descriptor_of_the_reopened(void **state)
 	assert_int_equal(dup2(zero, reopened), reopened);
 	put(master, "line\n");
 	assert_reads("line\n");
-	/* The library has moved its terminal, and must not close the program's descriptor here. */
+	/*
+	 * The program has opened a file at the library's descriptor, and the library has
+	 * moved its terminal elsewhere. Closing the terminal must not close the program's
+	 * file.
+	 */
 	close_pty();
 	assert_int_equal(read(reopened, &byte, 1), 1);
 	unit_close(reopened);

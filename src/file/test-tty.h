@@ -21,7 +21,7 @@
 
 static int terminal, master;
 static uint64_t handle;
-static char buffer[16]; /* the buffer of submit_read() */
+static char buffer[16]; /* the buffer into which submit_read() reads */
 
 static inline void set_mode(tcflag_t local, cc_t min, cc_t time)
 {
@@ -66,7 +66,7 @@ static inline void close_pty(void)
 		unit_close(master);
 }
 
-/* A test with a pseudoterminal and a context for four requests. */
+/* Makes a test with a pseudoterminal and a context for four requests. */
 #define TTY_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, setup_pty, teardown_pty)
 
@@ -118,7 +118,7 @@ static inline void assert_nothing_yet(void)
 	assert_int_equal(uaio_aio_getevents(handle, 1, 1, &event, &moment), 0);
 }
 
-/* Call io_getevents without waiting, so that it tries the parked requests. */
+/* Call io_getevents without waiting: the library then tries the parked requests. */
 static inline void pass_by(void)
 {
 	struct timespec zero = { 0 };
@@ -127,7 +127,7 @@ static inline void pass_by(void)
 	assert_int_equal(uaio_aio_getevents(handle, 0, 1, &event, &zero), 0);
 }
 
-/* Assert that the next event is that of a read which has read text into bytes. */
+/* Check that the next event belongs to a read that has read `text` into `bytes`. */
 static inline void assert_read_into(const char *bytes, const char *text)
 {
 	assert_int_equal(unit_reap_one(handle), strlen(text));
@@ -153,19 +153,20 @@ static inline void cancel_read(void)
 }
 
 /*
- * The thief reads the input just before the library's read(), when poll() has already reported
- * it to the library.
+ * poll() has reported input to the library. The thief reads it just before the library's
+ * read() does.
  */
 static struct {
 	uint32_t is_armed;   /* atomic */
 	uint32_t has_stolen; /* atomic */
-	int fd; /* atomic: a hook that runs late may still read it */
+	int fd; /* atomic, as an earlier call of the hook may still read it */
 	char loot[16];
 } thief;
 
 /*
  * Return: whether both descriptors are the same end of a pseudoterminal; one may be the
- * library's. All masters have one device number, so TIOCGPTN tells them apart.
+ * library's. All masters have the same device number, so TIOCGPTN is needed to tell them
+ * apart.
  */
 static inline bool is_same_end(int fd, int other)
 {
@@ -196,7 +197,9 @@ static inline bool steal(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* Submit a read, and let the thief consume the first line before the library reads it. */
+/*
+ * Submit a read, and let the thief consume the first line just before the library reads it.
+ */
 static inline void lose_the_race(bool of_master)
 {
 	int fd = of_master ? master : terminal;

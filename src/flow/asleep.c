@@ -13,7 +13,8 @@
 #include "flow/flow.h"
 
 /*
- * If no worker has started the call after this time, perhaps no more threads can be created.
+ * If no worker has begun the call after this time, perhaps no more threads can be created.
+ * The submitting thread then stops waiting for the call.
  */
 enum { NO_THREAD_NS = 2000000000 };
 
@@ -27,7 +28,11 @@ static void unlock(struct uaio_group *group)
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 }
 
-/* Make the request ASLEEP and TRIED. Return: false if the request must not sleep. */
+/*
+ * Before a worker makes the call: make the request ASLEEP and TRIED.
+ * Return: false if the call must not be made, because the request was cancelled or its
+ * queue is being closed.
+ */
 static bool begin_locked(struct uaio_req *req)
 {
 	if (req->is_unwanted)
@@ -75,7 +80,11 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 
 	(void)ret_startable;
 	ret = uaio_try_cancel_locked(req, UAIO_REQ_ASLEEP, canceller);
-	/* The worker frees the copy only after the request has left the state ASLEEP. */
+	/*
+	 * The sleeper (op/sleeper.h) still exists, because the request's copy of its
+	 * arguments has a reference to it. The worker frees the copy only after the
+	 * request has left the state ASLEEP.
+	 */
 	if (ret == UAIO_CANCEL_ASKED || ret == UAIO_CANCEL_MARKED)
 		uaio_sleeper_end(req->sqe.args->sleeper);
 	return ret;
@@ -83,7 +92,10 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 
 static void close_group(struct uaio_group *group)
 {
-	/* begin_locked() reads is_closing (I3). */
+	/*
+	 * Nothing to do: begin_locked() reads is_closing, so no further request begins to
+	 * sleep (I3).
+	 */
 	(void)group;
 }
 
@@ -100,7 +112,10 @@ void uaio_asleep_settle(struct uaio_sleeper *sleeper)
 {
 	int64_t start = uaio_now_ns();
 
-	/* The loop also ends if the request could not be created. */
+	/*
+	 * Wait until a worker has begun the call. Stop waiting if the request could not be
+	 * created, if no worker can be added, or after NO_THREAD_NS.
+	 */
 	while (uaio_sleeper_has_request(sleeper) &&
 	       uaio_sleeper_await(sleeper, UAIO_SLEEPER_SENT) ==
 		       UAIO_SLEEPER_SENT &&

@@ -4,11 +4,11 @@
  * (op/sleeper.h), for example a futex wait
  *
  *   I1  While a worker makes the call, the request is ASLEEP and TRIED, and the worker owns
- *       it. A canceller marks the request and ends the call; the worker then notifies the
+ *       it. A canceller marks the request and ends the call. The worker then reports to the
  *       canceller whether the request was cancelled (waits.h, I3).
- *   I2  A canceller that finds the request on a worker, but not yet asleep, marks the request
- *       unwanted, so that it never sleeps. A linked timer that finds the request in this
- *       state expires again later (link.c).
+ *   I2  A worker may have dequeued the request, but not yet begun its call. A canceller then
+ *       marks the request unwanted, and the worker does not make the call. A linked timer
+ *       that expires at that moment instead expires again later (link.c).
  *   I3  No request begins to sleep once its queue is being closed.
  *
  * Tested by uring/test-uring-futex.c.
@@ -26,10 +26,10 @@ struct uaio_worker;
 void uaio_asleep_run(struct uaio_req *req, struct uaio_worker *worker);
 
 /*
- * Called when the submission of a request with a sleeper ends: wait until the request's system
- * call sleeps or has returned, so that a wake-up which the client makes after its submission
- * reaches the call. Returns at once if the request is HELD, as its call is made later. Does
- * not wait for a worker if no more workers can be created.
+ * Called at the end of the submission of a request with a sleeper: wait until the request's
+ * system call sleeps or has returned. So a wake-up which the client makes after its
+ * submission reaches the call. Returns at once if the request is HELD, as its call is made
+ * later. Does not wait for a worker if no more workers can be created.
  */
 void uaio_asleep_settle(struct uaio_sleeper *sleeper);
 

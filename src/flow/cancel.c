@@ -2,28 +2,30 @@
 /*
  * Cancelling
  *
- * Exactly one thread completes a request: the one that moved it to RUNNING. So a canceller
- * first removes the requests from where they wait, under the lock of that module, and
- * completes only those that it removed.
+ * Exactly one thread completes a request: the thread that moved the request to RUNNING. So
+ * a canceller first removes requests from the lists in which they wait, each under the lock
+ * of the module that has the list. It then completes only the requests that it removed.
  *
- *   I1  Of several requests the newest are removed first. Meanwhile an older request, for
- *       which these wait, may complete, so that the oldest of these starts, as if it had
- *       started before the call. But no request is executed if the same call cancels an older
- *       request of its file that had to be executed before it.
+ *   I1  If several requests match the aim of the call, the newest are removed first.
+ *       Meanwhile an older request that is not cancelled may complete. A matching request that
+ *       waited for the older request then starts, as if it had started before the cancelling
+ *       call. But no request is executed if the same call cancels an older request of its file
+ *       that had to be executed before it.
  *   I2  No request is completed while a lock is held, because a completion wakes clients and
  *       may start other requests. So all requests are removed before the first is completed.
- *   I3  A request that is being tried cannot be removed, and may keep waiting after the try.
- *       The canceller marks it, and waits without a lock until the trying thread reports what
- *       became of it (waits.h). So the result of the call is correct for each request, and no
- *       other thread has to wait.
- *   I4  A canceller cannot wait for a worker that executes a multishot request, after which
- *       the request would continue. The canceller marks the request unwanted, and it ends
- *       instead. A request that is about to sleep is marked, too (asleep.h, I2). If the
- *       front-end's aim says ends_unparked, the canceller also marks requests of any kind that
- *       are about to be parked or deferred. They end as cancelled, and count in the result as
- *       executed by other threads.
- *   I5  A worker that waits for the files of a splice is notified to end the wait, and the
- *       canceller does not wait for it. The request keeps its copy of the arguments until
+ *   I3  A request that another thread is trying cannot be removed, and may have to wait again
+ *       after the try. The canceller marks the request, and waits without a lock until the
+ *       trying thread reports whether the request was executed or cancelled (waits.h). So the
+ *       cancelling call returns the right result for each request, and no other thread has to
+ *       wait.
+ *   I4  A worker that executes a multishot request would park the request again. A canceller
+ *       cannot wait for that worker, so it marks the request unwanted, and the worker ends the
+ *       request instead. A request whose call is about to sleep is marked, too (asleep.h, I2).
+ *       If the front-end sets ends_unparked (cancel.h), the canceller also marks any request
+ *       that is about to be parked or deferred. Such a request ends as cancelled, but the
+ *       cancelling call counts it as executed by another thread.
+ *   I5  If a worker waits for the files of a splice, the canceller ends that wait (endable.h),
+ *       and does not wait for the worker. The request keeps its copy of the arguments until
  *       uaio_copy_drop() removes it under the group's lock.
  */
 #include <errno.h>
@@ -39,28 +41,33 @@
 /* Which requests of a group are to be cancelled. */
 struct aim {
 	bool (*is_meant)(const struct uaio_req *req, const struct aim *aim);
-	enum uaio_index_by by;               /* the index to search */
-	uint64_t key;                        /* the key in that index */
+	/* in which index of the group to search */
+	enum uaio_index_by by;
+	/* the key of matching requests in that index */
+	uint64_t key;
 	const struct uaio_file *file;        /* borrows */
 	const struct uaio_cancel_aim *doors; /* borrows */
-	bool is_one; /* only the oldest pending request */
+	bool is_one; /* cancel only the oldest pending request */
 };
 
-/* What a search of the group has found. */
+/* The result of a search of the group for requests to cancel. */
 struct haul {
 	struct uaio_cancelled cancelled; /* removed; RUNNING */
 	/*
-	 * borrows: where a front-end wants the cancelled requests to be listed instead; or
-	 * NULL
+	 * borrows: the front-end's list, which takes the cancelled requests, as the
+	 * front-end completes them itself; NULL: this file completes them
 	 */
 	struct uaio_cancelled *later;
-	/* is notified of requests that were being tried (I3) */
+	/* collects the reports of threads that were trying matching requests (I3) */
 	struct uaio_canceller canceller;
 	int nr_cancelled;
-	/* how many requests are being tried, of which the canceller will be notified */
+	/*
+	 * how many matching requests other threads were trying; each of these threads
+	 * reports the outcome to `canceller`
+	 */
 	int nr_asked;
 	int nr_others; /* how many requests match but are owned by other threads */
-	bool ends_unparked; /* copied from the front-end's aim */
+	bool ends_unparked; /* as in the front-end's struct uaio_cancel_aim */
 };
 
 static bool is_any(const struct uaio_req *req, const struct aim *aim)
@@ -70,7 +77,10 @@ static bool is_any(const struct uaio_req *req, const struct aim *aim)
 	return true;
 }
 
-/* Return: whether the request is in a state in which it may wait for ever. */
+/*
+ * Return: whether the request may wait for ever in its present state. uaio_group_close()
+ * cancels such requests.
+ */
 static bool is_endless(const struct uaio_req *req, const struct aim *aim)
 {
 	const struct uaio_wait_ops *ops;
@@ -98,12 +108,15 @@ static bool is_on_file(const struct uaio_req *req, const struct aim *aim)
 
 static bool is_meant_by_door(const struct uaio_req *req, const struct aim *aim)
 {
-	/* If a request of a chain has not started, it ends when the requests before it end. */
+	/*
+	 * A HELD request (of a chain, not yet started) is not searched for: it is cancelled
+	 * with the request before it.
+	 */
 	return uaio_req_state(req) != UAIO_REQ_HELD &&
 	       aim->doors->is_meant(aim->doors, &req->sqe, req->file);
 }
 
-/* End the wait of a worker's splice, if it is not over (I5). */
+/* If req is a splice, and a worker waits for its files, end that wait (I5). */
 static void end_call_locked(struct uaio_req *req)
 {
 	const struct uaio_args *copy = req->copy;
@@ -113,15 +126,19 @@ static void end_call_locked(struct uaio_req *req)
 }
 
 /*
- * Mark a request that is about to be parked or deferred, so that it ends instead. Return: if
- * the request has just been parked, the result of the function cancel of its row (waits.h).
+ * Mark a request that is about to be parked or deferred, so that it ends instead. If
+ * another thread has parked the request meanwhile, cancel it where it waits (waits.h).
+ * Return: the result of that cancelling; UAIO_CANCEL_NONE if the request is not parked.
  */
 static enum uaio_cancel keep_from_parking_locked(struct uaio_req *req,
 						 struct haul *haul)
 {
 	const struct uaio_wait_ops *ops;
 
-	/* [MB:unwanted] seq_cst: set, then read the state. Pairs with uaio_ready_park(). */
+	/*
+	 * [MB:unwanted] seq_cst: set is_unwanted, then read the state. Pairs with
+	 * uaio_ready_park().
+	 */
 	store_seq_cst(&req->is_unwanted, true);
 	ops = uaio_waits[load_seq_cst(&req->state) & ~(uint32_t)UAIO_REQ_TRIED];
 	return ops ? ops->cancel(req, &haul->canceller,
@@ -129,7 +146,10 @@ static enum uaio_cancel keep_from_parking_locked(struct uaio_req *req,
 		   : UAIO_CANCEL_NONE;
 }
 
-/* Try to remove req from where it waits. The lock of its group is held. */
+/*
+ * Try to remove req from where it waits, or mark it so that it ends. The lock of its group
+ * is held.
+ */
 static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 {
 	const struct uaio_wait_ops *ops = uaio_waits_of(req);
@@ -140,7 +160,7 @@ static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 				  &haul->cancelled.startable);
 	if (unlikely(req->sqe.is_multishot || uaio_optab[req->sqe.op].sleeps) &&
 	    ret == UAIO_CANCEL_NONE)
-		/* relaxed: read under the lock */
+		/* relaxed: other threads read is_unwanted under this lock */
 		store_relaxed(&req->is_unwanted, true);
 	if (haul->ends_unparked && ret == UAIO_CANCEL_NONE &&
 	    (uaio_req_state(req) == UAIO_REQ_PREPPED ||
@@ -155,7 +175,7 @@ static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 	return ret;
 }
 
-/* Remove the oldest request that can be cancelled. */
+/* Remove the oldest matching request that can be cancelled. */
 static void take_one_locked(struct uaio_group *group, const struct aim *aim,
 			    struct haul *haul)
 {
@@ -229,8 +249,8 @@ void uaio_cancelled_complete(struct uaio_cancelled *cancelled)
 }
 
 /*
- * Complete requests that were being tried before the other requests of their file, which are
- * newer.
+ * First wait until the requests that were being tried are complete. Then complete the
+ * removed requests, which are newer than the tried requests of their file.
  */
 static void complete(struct haul *haul)
 {
@@ -247,7 +267,10 @@ static void complete(struct haul *haul)
 	uaio_cancelled_complete(&haul->cancelled);
 }
 
-/* If a try executed the only request found, search again: another one may match. */
+/*
+ * If only one request is to be cancelled, but another thread was trying the request
+ * that was found, and has just executed it, search again: another request may match.
+ */
 static void cancel(struct uaio_group *group, const struct aim *aim,
 		   struct haul *haul)
 {
@@ -295,9 +318,9 @@ int uaio_queue_cancel_fd(struct uaio_queue *queue, int fd)
 	struct haul haul;
 
 	/*
-	 * A descriptor without an entry has no requests. The reference keeps the entry from
-	 * being reused for another file. It is held only briefly, because a thread that closes
-	 * the descriptor waits for it.
+	 * A descriptor without an entry has no requests. The reference keeps the entry
+	 * from being reused for another file. This function drops the reference soon,
+	 * because a thread that closes the descriptor waits until no reference is left.
 	 */
 	if (uaio_file_find(fd) && uaio_file_get(fd, &file) < 0)
 		file = NULL;

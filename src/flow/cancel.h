@@ -15,9 +15,9 @@ struct uaio_queue;
 struct uaio_sqe;
 
 /*
- * The group (the requests of one queue) is being closed: cancel its requests that may wait for
- * ever, for example until a file is ready, and prevent further requests from beginning such a
- * wait.
+ * The group (the requests of one queue) is being closed: cancel its requests that may wait
+ * for ever, for example until a file is ready. From now on no request of the group begins
+ * such a wait.
  */
 void uaio_group_close(struct uaio_group *group);
 
@@ -28,45 +28,49 @@ void uaio_group_close(struct uaio_group *group);
  *  - all requests that are pending on file, to which the caller has a reference,
  *  - all pending requests.
  *
- * Each cancelled request has its completion when the function returns. The caller ensures
- * that the queue is not freed meanwhile.
- * Return: uaio_queue_cancel_one(): 0; the others: how many requests were cancelled, at least
- * 1. -EALREADY if other threads execute or move on every matching request; -ENOENT if no
- * request matches.
+ * When the function returns, the completion of each cancelled request is posted. The caller
+ * ensures that the queue is not freed meanwhile.
+ * Return: uaio_queue_cancel_one(): 0; the others: the number of cancelled requests, at
+ * least 1. -EALREADY if each matching request is owned by another thread, which executes it
+ * or moves it to another state; -ENOENT if no request matches.
  */
 int uaio_queue_cancel_one(struct uaio_queue *queue, uint64_t key);
 int uaio_queue_cancel_fd(struct uaio_queue *queue, int fd);
 int uaio_queue_cancel_file(struct uaio_queue *queue, struct uaio_file *file);
 int uaio_queue_cancel_all(struct uaio_queue *queue);
 
-/* Requests that a front-end has cancelled and has yet to complete. */
+/*
+ * Requests that a front-end has cancelled; it completes them by uaio_cancelled_complete().
+ */
 struct uaio_cancelled {
-	/* RUNNING, and owned by the cancelling thread */
+	/* cancelled requests: RUNNING, and owned by the cancelling thread */
 	struct list requests;
-	struct list startable; /* requests whose wait is over */
+	/* requests that waited for a cancelled request and may start */
+	struct list startable;
 };
 
 /*
- * Which requests to cancel, if a front-end has its own criterion. Requests that have not
- * started, of chains or behind drains, do not match, as in io_uring. is_meant is called with
- * the queue's lock held; file is the request's, or NULL. Of sqe it may read op, data, key and
- * word, which do not change.
+ * A front-end's own criterion for which requests to cancel. As in io_uring, requests that
+ * have not started (in a chain or behind a drain) do not match. is_meant is called with the
+ * queue's lock held; file is the request's file, or NULL. Of sqe it may read op, data, key
+ * and word, which do not change.
  */
 struct uaio_cancel_aim {
 	bool (*is_meant)(const struct uaio_cancel_aim *aim,
 			 const struct uaio_sqe *sqe,
 			 const struct uaio_file *file);
 	/*
-	 * The index in which all matching requests have key; is_meant is called only for
-	 * requests found there. UAIO_INDEX_NONE: is_meant is called for all.
+	 * The index in which all matching requests have the value `key`; is_meant is
+	 * called only for requests found there. UAIO_INDEX_NONE: is_meant is called for
+	 * all requests.
 	 */
 	enum uaio_index_by by;
 	uint64_t key;
 	/* cancel only one request: the oldest match that can be cancelled */
 	bool is_one;
 	/*
-	 * If the caller must not wait for a request that is being tried (waits.h, I4), do not
-	 * mark that request: it continues.
+	 * Set if the caller must not wait for a thread that is trying a request (waits.h,
+	 * I4). A matching request that is being tried is then not cancelled.
 	 */
 	bool marks_none;
 	/*

@@ -24,20 +24,28 @@ enum {
 	FIRST_PAUSE_NS = 100000,
 	MAX_PAUSE_NS = 10000000,
 	NATIVE_PAUSE_NS = 1000000,
-	/* How long to wait for a worker if no more workers may be created. */
+	/*
+	 * How long the closer waits for a worker, if no more workers may be created,
+	 * before it executes requests itself.
+	 */
 	PATIENCE_NS = 20000000,
 	/*
-	 * How long to wait if more workers may be created; the system may still refuse
+	 * As PATIENCE_NS, if more workers may be created; the system may still refuse
 	 * threads.
 	 */
 	HOPE_MS = 5000,
-	/* The most calls to examine. If more are in flight, the closer waits for them. */
+	/*
+	 * The closer examines at most this number of calls, and waits while more are in
+	 * progress.
+	 */
 	MAX_CALLS = 512,
-	/* instead of a descriptor: matches a worker's call of io_submit */
+	/*
+	 * given to is_in_call() instead of a descriptor: any io_submit call matches
+	 */
 	SUBMITTED = -2,
 };
 
-/* Find out from /proc what a thread does */
+/* Finding out from /proc what a thread of this process is doing */
 
 static char *put_text(char *at, const char *text)
 {
@@ -60,7 +68,10 @@ static char *put_number(char *at, uint32_t nr)
 	return at;
 }
 
-/* Read a file of the thread in /proc. Return: whether it has any text. */
+/*
+ * Read a file of the thread from /proc/self/task.
+ * Return: whether any text was read.
+ */
 static bool read_of_thread(uint32_t tid, const char *name, char *ret_text,
 			   size_t size)
 {
@@ -117,7 +128,10 @@ static bool is_in_call(uint32_t tid, int fd)
 	const char *at = text;
 	uint64_t nr, arg;
 
-	/* Outside a system call the file says "running", or "-1" and two addresses. */
+	/*
+	 * Outside a system call, /proc/self/task/TID/syscall says "running", or "-1" and
+	 * two addresses.
+	 */
 	if (!read_of_thread(tid, "/syscall", text, sizeof(text)) ||
 	    *text < '0' || *text > '9')
 		return false;
@@ -127,8 +141,9 @@ static bool is_in_call(uint32_t tid, int fd)
 			    : !sys_is_on_file(nr) || arg != (uint64_t)fd)
 		return false;
 	/*
-	 * The thread is in the call, or has just left it; wchan shows if it was stopped before
-	 * the look-up.
+	 * The thread is in the call, or has just left it. A tracer or seccomp may have
+	 * stopped the thread before the look-up; then wchan names a function of ptrace or
+	 * seccomp.
 	 */
 	return read_of_thread(tid, "/wchan", text, sizeof(text)) &&
 	       *text != '0' && !strstr(text, "ptrace") &&
@@ -137,8 +152,9 @@ static bool is_in_call(uint32_t tid, int fd)
 
 /*
  * Return: whether /proc shows this process's threads by the ids that gettid() returns. If
- * /proc belongs to another pid namespace, the id may be of another thread, or of none. So
- * this thread reads its own file, which must show this read() call.
+ * /proc belongs to another pid namespace, such an id may be of another thread, or of none.
+ * So this thread reads its own file in /proc, which must show the read() call that reads
+ * it.
  */
 static bool has_our_thread_ids(void)
 {
@@ -152,13 +168,13 @@ static bool has_our_thread_ids(void)
 	       next_number(at, &at) == (uintptr_t)text;
 }
 
-/*
- * The closer
- */
+/* The closer */
 
 /*
- * Some of these nr_native requests may be in a worker's io_submit that has not yet looked up
- * the descriptor, or that the kernel refuses. Return: false if there may be such a request.
+ * The kernel's own AIO has nr_native requests on file. A worker may still be in
+ * io_submit with some of these requests: io_submit may not have looked up the
+ * descriptor yet, or the kernel may still refuse the request.
+ * Return: false if there may be such a request.
  */
 static bool submitters_are_in_calls(const struct uaio_file *file,
 				    uint32_t nr_native)
@@ -173,17 +189,17 @@ static bool submitters_are_in_calls(const struct uaio_file *file,
 		if (!is_in_call(tids[i], SUBMITTED))
 			return false;
 	/*
-	 * Workers submit no more requests. So if the count is unchanged, no request was
-	 * refused.
+	 * Workers submit no more requests to the kernel. So if the count of requests is
+	 * unchanged, the kernel refused none.
 	 */
 	return uaio_natives_hold(file, &nr_now) && nr_now == nr_native;
 }
 
 /*
- * Return: whether all references but the closer's belong to requests in their only call. Each
- * such request has one reference. The closer has removed the file from the table, so there are
- * no new references. So if the number of calls is that of the other references, which was read
- * before, no request was missed.
+ * Return: whether each reference but the closer's belongs to a request that makes only
+ * one call, and is in that call. Each such request has one reference. There are no new
+ * references, as the closer has removed the file from the table. The references are
+ * counted before the calls. So if both counts are equal, no request was missed.
  */
 static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 {
@@ -200,7 +216,10 @@ static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 	    nr + nr_native != refs - 1 || nr > MAX_CALLS ||
 	    (nr && !has_our_thread_ids()))
 		return false;
-	/* The kernel may give back a request, which a worker then has to execute. */
+	/*
+	 * The kernel may return a request to the library without executing it; a worker
+	 * then has to execute the request on the descriptor.
+	 */
 	if (nr_native &&
 	    ((waited_ns < HOPE_MS * 1000000ll && !uaio_native_is_final(file)) ||
 	     !submitters_are_in_calls(file, nr_native)))
@@ -212,8 +231,8 @@ static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 }
 
 /*
- * Return: whether the closer may wait for req: a request of file, or a request on the same
- * inode by another descriptor that a request of file may wait for.
+ * Return: whether the closer may have to wait for req: req is a request of file, or a
+ * request of file may wait for req in the order of their inode.
  */
 static bool holds_up(const struct uaio_req *req, const void *arg)
 {
@@ -223,7 +242,10 @@ static bool holds_up(const struct uaio_req *req, const void *arg)
 	       (req->file == file || uaio_waits_may_await(req));
 }
 
-/* Execute a request that no worker has dequeued. Return: whether there was one. */
+/*
+ * Execute one request for which the closer waits, and which no worker has dequeued.
+ * Return: whether there was such a request.
+ */
 static bool execute_one(struct uaio_file *file)
 {
 	struct uaio_req *req = uaio_waits_take(holds_up, file);
@@ -233,14 +255,20 @@ static bool execute_one(struct uaio_file *file)
 	return req;
 }
 
-/* Return: whether the closer has waited for workers long enough. */
+/*
+ * Return: whether the closer has waited long enough for workers, and so executes requests
+ * itself.
+ */
 static bool has_waited_enough(int64_t waited_ns)
 {
 	return waited_ns >= HOPE_MS * 1000000ll ||
 	       (waited_ns >= PATIENCE_NS && uaio_wq_is_full(UAIO_BOUNDED));
 }
 
-/* Requests that would be tried on the descriptor: send them to workers instead. */
+/*
+ * Send to workers those requests of file that wait for threads which would try them on
+ * the descriptor.
+ */
 static void start_what_is_tried(struct uaio_file *file)
 {
 	struct list startable;
@@ -258,7 +286,7 @@ static void take_native_of(struct uaio_group *group)
 
 /*
  * Complete the requests that the kernel's own AIO has executed (native.h).
- * Return: whether the kernel may still have requests of file.
+ * Return: whether the kernel may still be executing requests of file.
  */
 static bool take_native(const struct uaio_file *file)
 {
@@ -275,10 +303,9 @@ void uaio_closing_see_through(struct uaio_file *file)
 	uint32_t refs;
 
 	/*
-	 * [MB:file-ref] seq_cst: set the flag before reading the count. Pairs with
-	 * uaio_file_put().
-	 * [MB:native-closing] seq_cst: set the flag before looking who submits. Pairs with
-	 * uaio_native_submit_blocking().
+	 * [MB:file-ref] seq_cst: set is_closing before reading refs. Pairs with uaio_file_put().
+	 * [MB:native-closing] seq_cst: set is_closing before looking which workers submit to
+	 * kernel AIO. Pairs with uaio_native_submit_blocking().
 	 */
 	store_seq_cst(&file->is_closing, 1);
 	start_what_is_tried(file);
@@ -290,7 +317,10 @@ void uaio_closing_see_through(struct uaio_file *file)
 		if (now > since && all_are_in_calls(file, now - since))
 			break;
 		now = uaio_now_ns();
-		/* Perhaps no other thread takes the kernel's completions: look again soon. */
+		/*
+		 * Perhaps no other thread reaps the completions of kernel AIO: look again
+		 * soon.
+		 */
 		if (take_native(file) && pause > NATIVE_PAUSE_NS)
 			pause = NATIVE_PAUSE_NS;
 		(void)uaio_sleep_outside(&file->refs, refs, now + pause);
@@ -298,6 +328,9 @@ void uaio_closing_see_through(struct uaio_file *file)
 			pause *= 2;
 		now = uaio_now_ns();
 	}
-	/* relaxed: a thread that uses the descriptor from now on gets EBADF */
+	/*
+	 * relaxed: a thread that reads fd as -1 fails its request with EBADF, as it
+	 * would on the closed descriptor
+	 */
 	store_relaxed(&file->fd, -1);
 }

@@ -2,36 +2,38 @@
 /*
  * Closing a descriptor of a regular file that has requests
  *
- * The library makes no duplicate of the descriptor for a request, since closing a duplicate
- * would drop the process's record locks on the file. So requests are executed on the client's
- * descriptor, and the thread that closes that descriptor (the closer) waits, though no longer
- * than necessary. Once a system call has looked up its descriptor, the kernel holds a
- * reference to the open file, so the descriptor may be closed from then on. (A call on a hung
- * device never returns, and the closer must not wait for such a call.)
+ * Closing a duplicate of a descriptor would drop the process's record locks on the file. So
+ * the library makes no duplicate: requests are executed on the client's descriptor. The
+ * thread that closes that descriptor (the closer) waits, though no longer than necessary.
+ * Once a system call has looked up its descriptor, the kernel holds a reference to the open
+ * file, so the descriptor may be closed from then on. (A call on a hung device never
+ * returns, and the closer must not wait for such a call.)
  *
- *   I1  The closer continues when each reference to the file but its own belongs to a request
- *       that makes one system call and is in that call, past the look-up of the descriptor.
+ *   I1  The closer stops waiting when each reference to the file but its own belongs to a
+ *       request that makes one system call and is in that call, past the look-up of the
+ *       descriptor.
  *   I2  The kernel shows in /proc/self/task/TID/syscall which call a thread sleeps in. A
  *       thread also sleeps if a tracer, or a seccomp filter that asks a supervisor, stops it
  *       before the look-up; /proc/self/task/TID/wchan shows that. If these files cannot be
  *       read, the closer waits until the calls have returned.
  *   I3  A worker that executes a request by one call marks the request is_one_call. Once the
  *       closer has set closer_goes, that worker makes no other call on the descriptor. The
- *       closer waits for the end of all requests without the mark: requests that need several
- *       calls (large O_DIRECT requests, and misaligned requests, which may be executed through
- *       a copy), and requests that other threads execute. A worker that submits a request to
- *       the kernel (native.h) may hold up the closer for as long as the kernel has requests of
- *       the library. That may be some seconds, if the worker sleeps in the kernel's io_submit.
- *       (The kernel looks up the descriptor first, except for one allocation of memory.)
+ *       closer waits for the end of all requests without the mark. These are requests that
+ *       need several calls (large O_DIRECT requests, and misaligned requests, which may be
+ *       executed through a copy), and requests that other threads execute. If a worker
+ *       submits a request to kernel AIO (native.h), the closer may wait for as long as the
+ *       kernel executes requests of the library. That may be some seconds, if the worker
+ *       sleeps in io_submit. (Before the kernel looks up the descriptor, it only allocates
+ *       memory once.)
  *   I4  Requests that have not begun are left to the workers; more workers are created while
  *       all are blocked. If the requests still have to wait for long, the closer executes
  *       them.
  *   I5  Polls of files that support polling (message queues, some files of /proc) may wait for
- *       ever. When only such polls are left, they continue on a duplicate of the descriptor
- *       that the library makes, as polls of streams do.
+ *       ever. When only such polls are left, the library makes a duplicate of the descriptor
+ *       for them, as for polls of streams, and the closer continues.
  *
- * A request that waits in the order of its inode, behind a write that does not return, cannot
- * begin: the closer waits for that request.
+ * If a request waits for an older write on its inode (order.h), and the write never
+ * returns, the request cannot begin. The closer waits for that request, too.
  *
  * Tested by src/file/test-file.c and test/host/numbers.c.
  */
@@ -41,10 +43,10 @@
 struct uaio_file;
 
 /*
- * Wait until the descriptor of file may be closed (I1); the caller then closes it. This is the
- * function see_through of struct uaio_file_ops. It is not in file/, because file/ knows no
- * requests, and the function has to visit requests in every state in which they wait
- * (waits.h). May sleep.
+ * Wait until the descriptor of file may be closed (I1); the caller then closes it. May
+ * sleep. This is the function see_through of struct uaio_file_ops: file/ calls it through
+ * that table, as it knows no requests. The function visits requests in every state in which
+ * they wait (waits.h).
  */
 void uaio_closing_see_through(struct uaio_file *file);
 

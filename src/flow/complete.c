@@ -41,7 +41,10 @@ static void count_times(struct uaio_live_block *stats,
 			req->weight);
 }
 
-/* Count nr completions. Return: the thread's block; NULL: statistics are off. */
+/*
+ * Add nr completions to the statistics.
+ * Return: the thread's block of counts; NULL if statistics are off.
+ */
 static inline struct uaio_live_block *count(unsigned nr)
 {
 	struct uaio_live_block *stats = uaio_stats_mine();
@@ -125,30 +128,37 @@ static bool is_for_worker(const struct uaio_sqe *sqe)
 }
 
 /*
- * The completion of requests of one queue, most often of a single request. A read first leaves
- * the order of its inode, then its group, where cancellers find requests, then drops its file.
- * Then the completions of all requests are posted together, after which the queue may be
- * freed. So when a client sees the completion of a read, no write waits for this read any
- * more, and a pipe of which the read had the last reference is closed.
+ * Requests of one queue, most often a single one, complete together. A read first
+ * leaves the order of its inode (order.h). Then it leaves its group, in which
+ * cancellers search for requests, and drops its file. Then the completions of all
+ * requests are posted together, after which the queue may be freed. So when a client
+ * sees the completion of a read, no write waits for this read any more. If the read had
+ * the last reference to a pipe, the pipe is closed.
  *
- * When the call of a write has returned, only syncs still wait for the write. The write stays
- * in the order of its inode, and keeps its file, until its completion is posted: no client
- * sees a sync complete before a write for which the sync waited. After the posting the write's
- * queue may be freed, so the memory of the request goes back to the slab.
+ * When the system call of a write has returned, only syncs still wait for the write. The
+ * write stays in the order of its inode, and keeps its file, until its completion is
+ * posted. So no client sees a sync complete before a write for which the sync waited. After
+ * the posting, the write's queue may be freed, so the memory of the request goes back to
+ * the slab.
  */
 struct ending {
 	struct uaio_req *req;
-	/* Copies, to be used when the memory of the request may already be reused: */
+	/*
+	 * Copies of members of req, for use when the memory of req may already be reused:
+	 */
 	struct uaio_file *file;
-	/* the device of which this request was the oldest read, or NULL */
+	/*
+	 * the device, if this request was the device's oldest cold read (page.h); else
+	 * NULL
+	 */
 	struct uaio_device *device;
-	/* keep the request's memory until its completion is posted */
+	/* a write keeps the request's memory until its completion is posted */
 	bool is_write;
 	bool delayed_exit;
-	bool breaks; /* the next request of its chain must not start */
+	bool breaks; /* whether the next request of its chain is cancelled */
 };
 
-/* The first part: the request is still in its group. */
+/* First part of completing req, while req is still in its group. */
 static inline __attribute__((always_inline)) void
 begin_end(struct ending *ending, struct uaio_req *req, int64_t res,
 	  struct uaio_live_block *stats, struct uaio_worker *worker,
@@ -179,7 +189,7 @@ leave_locked(const struct ending *ending, struct list *ret_startable)
 	uaio_req_leave_locked(ending->req, !ending->is_write);
 }
 
-/* The second part: the request has left its group, so no canceller finds it. */
+/* Second part of completing a request: it has left its group, so no canceller finds it. */
 static inline __attribute__((always_inline)) void
 let_go_of_file(const struct ending *ending, struct list *ret_startable)
 {
@@ -189,7 +199,9 @@ let_go_of_file(const struct ending *ending, struct list *ret_startable)
 		uaio_file_put(ending->file);
 }
 
-/* The last part: the completion is posted, and the queue may be freed. */
+/*
+ * Last part of completing a request: its completion is posted, and its queue may be freed.
+ */
 static inline __attribute__((always_inline)) void
 end_end(const struct ending *ending, struct uaio_worker *worker,
 	struct list *ret_startable)
@@ -205,7 +217,9 @@ end_end(const struct ending *ending, struct uaio_worker *worker,
 		uaio_req_read_next(ending->device, worker, ret_startable);
 }
 
-/* Inline, as nr is 1 most often. */
+/*
+ * Inlined: most often nr is the constant 1, for which the compiler makes simpler code.
+ */
 static inline __attribute__((always_inline)) void
 end(struct uaio_req *const *reqs, const int64_t *results, unsigned nr,
     struct uaio_worker *worker, struct list *ret_startable)
@@ -247,9 +261,9 @@ void uaio_req_finish(struct uaio_req *req, int64_t res,
 }
 
 /*
- * Return: how many requests, from the first on, are posted together: they are of one queue,
- * and is_for_worker() is equal for all. If faults are injected, only one, as some completions
- * may be late.
+ * Return: how many requests, from the first on, can be posted together. They must be of one
+ * queue, and have the same is_for_worker(). If faults are injected, the number is 1, as
+ * each completion may be delayed.
  */
 static unsigned nr_together(struct uaio_req *const *reqs, unsigned nr)
 {
@@ -266,7 +280,7 @@ static unsigned nr_together(struct uaio_req *const *reqs, unsigned nr)
 }
 
 /*
- * Start requests that waited for the completed ones. is_last, worker: as for
+ * Start requests that waited for requests which are now complete. is_last, worker: as for
  * uaio_req_complete_by().
  */
 static void start_after(struct list *startable, bool is_last,

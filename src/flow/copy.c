@@ -12,8 +12,8 @@
 
 enum {
 	/*
-	 * Sizes of the three kinds of copies: 1 KiB, IOV_MAX vectors, the value of an extended
-	 * attribute.
+	 * A copy gets memory of one of three sizes: 1 KiB, IOV_MAX vectors, or enough for
+	 * the value of an extended attribute.
 	 */
 	COPY_SMALL = 1024,
 	COPY_LARGE = 1024 * sizeof(struct iovec),

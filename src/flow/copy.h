@@ -22,12 +22,12 @@ void uaio_copies_init(void);
 void *uaio_copy_new(const struct uaio_sqe *sqe, size_t bytes);
 void uaio_copy_free(const struct uaio_sqe *sqe, void *copy);
 
-/* From now on the request uses its copy instead of the client's memory. */
+/* Let the request use its copy of the arguments instead of the client's memory. */
 void uaio_copy_use(struct uaio_req *req);
 
 /*
- * Only for uaio_copy_drop(): free the copy of the arguments of a splice. The group's lock is
- * held.
+ * Only for uaio_copy_drop(): free the copy of the arguments of a splice, under the group's
+ * lock, which this function takes.
  */
 void uaio_copy_drop_ends(struct uaio_req *req);
 

@@ -45,7 +45,10 @@ void uaio_group_fini(struct uaio_group *group)
 	}
 }
 
-/* Get the file of sqe, with a reference; NULL if the operation has no file. */
+/*
+ * Get the open file of sqe, and a reference to it. *ret_file is NULL if the operation has
+ * no file.
+ */
 static int get_file(const struct uaio_sqe *sqe, struct uaio_file *fixed,
 		    struct uaio_file **ret_file)
 {
@@ -65,14 +68,17 @@ static void put_file(struct uaio_file *file)
 		uaio_file_put(file);
 }
 
-/* copy: memory that already holds the arguments, or NULL if they fit into the request. */
+/*
+ * Initialise req. copy: memory that already has a copy of the arguments; NULL if they fit
+ * into the request.
+ */
 static inline __attribute__((always_inline)) void
 fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 {
 	bool may_block = !uaio_optab[sqe->op].never_blocks;
 
 	req->sqe = *sqe;
-	/* The compiler merges the stores to these adjacent members. */
+	/* These members are adjacent, so the compiler merges the stores. */
 	req->next = UAIO_NEXT_DONE;
 	req->is_oldest = false;
 	req->owns_waitq = false;
@@ -82,7 +88,9 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->native = UAIO_KERNEL_HAS_NOT;
 	req->edges = 0;
 	req->until_ns = 0;
-	/* Callers that add the request to an inode's order change this afterwards. */
+	/*
+	 * A caller that adds the request to an inode's order changes req->order afterwards.
+	 */
 	req->order = UAIO_ORDER_NONE;
 	req->is_unwanted = false;
 	req->found = (struct uaio_found){ .rest = UAIO_REST_UNKNOWN };
@@ -203,8 +211,10 @@ int uaio_req_new(const struct uaio_submitter *by, struct uaio_file *fixed,
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
 	/*
-	 * The descriptor may have been reopened on a regular file since the first try. On a
-	 * regular file only polls park, until they are tried again. A timer has no file.
+	 * A request that parks needs a watch on its file. A timer has no file. Since
+	 * the first try, the program may have reopened the descriptor on a regular
+	 * file. Of requests on a regular file only polls park, and only until they are
+	 * tried again.
 	 */
 	if (parks && likely(file) &&
 	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&

@@ -12,7 +12,7 @@
 #include "flow/flow.h"
 #include "flow/link.h"
 
-static uint32_t nr_deferred; /* atomic: of all queues */
+static uint32_t nr_deferred; /* atomic: deferred requests of all queues */
 
 void uaio_defer_init(void)
 {
@@ -20,9 +20,9 @@ void uaio_defer_init(void)
 }
 
 /*
- * The client's descriptor may refer to another file when the request starts. So let the
- * request use a descriptor that the library owns, as for a fixed file. Return: false if no
- * such descriptor can be made.
+ * When the request starts, the client's descriptor may refer to another file. So replace
+ * the request's descriptor by one that the library owns, as for a fixed file.
+ * Return: false if no such descriptor can be made.
  */
 static bool use_own_descriptor(struct uaio_req *req)
 {
@@ -57,8 +57,8 @@ bool uaio_defer(struct uaio_req *req, int64_t ns)
 	req->next = UAIO_NEXT_WAIT_TIME;
 	req->until_ns = uaio_now_ns() + ns;
 	/*
-	 * relaxed: other threads may see the count late; the submitting thread sees its own
-	 * increments
+	 * relaxed: the submitting thread sees its own increments, on which it relies; other
+	 * threads may see them late
 	 */
 	add_relaxed(&nr_deferred, 1);
 	return true;
@@ -89,7 +89,7 @@ void uaio_defer_start_all(struct uaio_queue *queue)
 	struct uaio_group *group = &queue->group;
 	struct list startable;
 
-	/* relaxed: counts at least the requests that this thread deferred */
+	/* relaxed: the value includes at least the requests that this thread deferred */
 	if (likely(!load_relaxed(&nr_deferred)))
 		return;
 	list_init(&startable);

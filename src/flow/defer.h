@@ -2,10 +2,10 @@
 /*
  * Deferred requests: their execution is delayed, so that a canceller can find them
  *
- * A fault on purpose (issue/fault.h) may defer an io_uring request. The request then waits in
- * the state TIMED. It keeps its file open by a duplicate descriptor, so the program may close
- * its own. When the time is over, the request starts as a held request of a chain does
- * (link.h).
+ * An injected fault (issue/fault.h) may defer an io_uring request. The request then
+ * waits in the state TIMED. It keeps its file open by a duplicate of the descriptor, so
+ * the program may close its own descriptor. When the time is over, the request starts
+ * like a held request of a chain (link.h).
  *
  *   I1  A deferred request has late.held == DEFERRED; late.held changes under the group's
  *       lock. A canceller cancels a deferred request like any other TIMED request: the request

@@ -15,7 +15,10 @@ static bool is_drain(const struct uaio_req *first)
 	return first->sqe.links & UAIO_DRAIN;
 }
 
-/* Return: whether any request is in flight (I2). */
+/*
+ * Return: whether a request of the group is in flight: created, not held, and not yet
+ * posted (drain.h, I2).
+ */
 static bool is_busy(struct uaio_group *group)
 {
 	uint32_t nr_posted = (uint32_t)uaio_queue_of(group)->nr_queued;
@@ -33,11 +36,11 @@ void uaio_drain_hold_locked(struct uaio_req *first)
 		drained += UAIO_DRAIN_ONE;
 	}
 	list_add_tail(&group->held, &first->link);
-	/* relaxed: only the submitting thread, which is this one, relies on the value */
+	/* relaxed: only the submitting thread, which is this thread, relies on the value */
 	store_relaxed(&group->drained, drained);
 }
 
-/* Release the chain at the head of the list, which may start. */
+/* Release the first chain of the list group->held, which may start now. */
 static void release_locked(struct uaio_req *first, struct list *ret_startable)
 {
 	list_remove(&first->link);
@@ -52,7 +55,10 @@ void uaio_drain_advance_locked(struct uaio_group *group,
 	uint32_t drained = group->drained;
 	struct uaio_req *first;
 
-	/* A drain runs alone. So it is complete if no request is in flight. */
+	/*
+	 * No other request runs beside a drain. So if no request is in flight, the drain is
+	 * complete.
+	 */
 	if (drained & UAIO_DRAIN_RUNS && !is_busy(group))
 		/* [MB:drain] release: pairs with uaio_drain_is_on(). */
 		store_release(&group->drained, drained & ~UAIO_DRAIN_RUNS);
@@ -62,9 +68,9 @@ void uaio_drain_advance_locked(struct uaio_group *group,
 			if (is_busy(group))
 				return;
 			/*
-			 * Set the bit before the chain is subtracted, so that drained does not
-			 * become 0 in between. relaxed: only the submitting thread relies on
-			 * 0.
+			 * Set the bit before release_locked() subtracts the chain, so that
+			 * group->drained does not become 0 in between. relaxed: only the
+			 * submitting thread relies on the value 0.
 			 */
 			store_relaxed(&group->drained,
 				      group->drained | UAIO_DRAIN_RUNS);

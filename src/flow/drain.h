@@ -3,10 +3,10 @@
  * Drains (IOSQE_IO_DRAIN of io_uring): requests during which no other request of their queue
  * runs
  *
- * A drain (UAIO_DRAIN) starts when all requests that were submitted to its queue earlier are
- * complete. Requests that are submitted later start when the drain is complete. A request is
- * complete when its last completion is posted. If one request of a chain (linked requests) is
- * a drain, the whole chain is a drain. A drain does not affect other queues.
+ * A drain (UAIO_DRAIN) starts when all requests that were submitted earlier to its queue
+ * are complete. Requests that are submitted later start when the drain is complete. A
+ * request is complete when its last completion is posted. If one request of a chain (linked
+ * requests) is a drain, the whole chain is a drain. A drain does not affect other queues.
  *
  * Requests that wait for a drain are HELD, as the later requests of a chain are (link.h): they
  * have no file, and can be cancelled. Once a drain is cancelled, no request waits for it. A
@@ -29,8 +29,8 @@
  *       thread reads 0, no request is held and no drain runs, so the thread may issue requests
  *       itself.
  *
- * A thread with a descriptor table of its own (table.h) executes what it submits at once; it
- * ignores drains, its own and those of other threads.
+ * A thread with a descriptor table of its own (table.h) executes what it submits at
+ * once. It ignores all drains, also those that it submits itself.
  *
  * Context: any thread that has entered (entry.h).
  *
@@ -48,7 +48,7 @@
 #include "req/req.h"
 
 enum {
-	/* A flag of links that only drain.c uses: a drain holds the request. */
+	/* A flag in sqe.links that only drain.c uses: a drain holds the request. */
 	UAIO_DRAIN_HOLDS = 1u << 4,
 	/*
 	 * Values in group->drained. Bit 0: a drain runs. The bits above count the held
@@ -65,12 +65,15 @@ static inline void uaio_drain_init_group(struct uaio_group *group)
 	list_init(&group->held);
 }
 
-/* For the submitting thread. Return: whether a drain is held, or runs (I5). */
+/*
+ * For the submitting thread.
+ * Return: whether requests are held behind a drain, or a drain runs (I5).
+ */
 static inline bool uaio_drain_is_on(const struct uaio_group *group)
 {
 	/*
-	 * [MB:drain] acquire: see what the drain did. Pairs with uaio_drain_advance_locked()
-	 * and uaio_drain_lets_go_locked().
+	 * [MB:drain] acquire: if the value is 0, see all that the drain did. Pairs with
+	 * uaio_drain_advance_locked() and uaio_drain_lets_go_locked().
 	 */
 	return unlikely(load_acquire(&group->drained));
 }
@@ -90,7 +93,7 @@ void uaio_drain_hold_locked(struct uaio_req *first);
 void uaio_drain_advance_locked(struct uaio_group *group,
 			       struct list *ret_startable);
 
-/* If req waits for a drain, stop counting req as held: it is in flight from now on. */
+/* If req is held by a drain, stop counting req as held: from now on it is in flight. */
 static inline void uaio_drain_lets_go_locked(struct uaio_req *req)
 {
 	struct uaio_group *group = req->group;

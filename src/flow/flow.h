@@ -2,9 +2,9 @@
 /*
  * Flow: what happens to a request that does not complete inside the submitting call
  *
- * These functions create the request, send it to where it waits or to a worker, start it
- * again when its wait is over, and complete it. req.h lists its states, and which thread may
- * move it between them.
+ * The functions of this header create a request, send it to where it waits or to a worker,
+ * start it again when its wait is over, and complete it. req.h lists the states of a
+ * request, and which thread may move it between them.
  *
  * Completing a request may allow other requests to start, and these may complete at once.
  * There is no recursion: requests that may start are appended to a list, and the outermost
@@ -34,9 +34,7 @@ struct uaio_worker;
 /* Called each time the engine starts, also in a child of fork(): resets all state. */
 void uaio_flow_init(void);
 
-/*
- * Creating (create.c)
- */
+/* Creating (create.c) */
 
 void uaio_group_init(struct uaio_group *group);
 /* Return the free requests to the slab. All requests of the group are complete. */
@@ -67,19 +65,19 @@ void uaio_req_free(struct uaio_req *req);
 /* For uaio_flow_init(). */
 void uaio_req_init_slab(void);
 
-/* Functions of send.c, which start requests, and of work.c, which the work queue calls */
+/* Functions of send.c (which starts requests) and of work.c (which the work queue calls) */
 
 /*
- * Start a PREPPED request: add it to handover, for a worker, or let it wait until
- * its file is ready or its pages are there.
+ * Start a PREPPED request: add it to handover, for a worker, or let it wait until its file
+ * is ready or its pages are in the page cache.
  */
 void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover);
 
 /*
- * Let a RUNNING request wait again: until its file is ready, or, if it has no file, until its
- * timer expires.
+ * Let a RUNNING request wait again: until its file is ready, or, if it has no file, until
+ * its timer expires.
  * Return: 0; -EAGAIN if memory is refused; -ECANCELED if its queue is being closed, or if a
- * canceller has asked for its end while a worker executed it (cancel.c, I4). After an error
+ * canceller marked the request while a worker executed it (cancel.c, I4). After an error
  * the caller still owns the request.
  */
 int uaio_req_park(struct uaio_req *req);
@@ -94,8 +92,8 @@ void uaio_req_hand_over(struct uaio_handover *handover);
 void uaio_req_wq_init(void);
 
 /*
- * The process does not end after all: a thread's exec has failed. Create the workers whose
- * creation was put off during the exec.
+ * A thread's exec has failed, so the process continues. Create the workers whose creation
+ * was put off during the exec.
  */
 void uaio_req_revive(void);
 
@@ -119,14 +117,13 @@ void uaio_req_start_all(struct list *startable);
 /* Add a QUEUED request to handover, as a work item. */
 void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover);
 
-/*
- * Completing (complete.c)
- */
+/* Completing (complete.c) */
 
 /*
- * Complete a RUNNING request: post its event, and start requests that waited for it. is_last:
- * the caller is about to leave the process or its program, so no thread is created. worker:
- * the calling worker, which counts as blocked while it executes other requests; or NULL.
+ * Complete a RUNNING request: post its event, and start requests that waited for it.
+ * is_last: the caller is in exit or exec, so no thread is created. worker: the calling
+ * worker, or NULL. While it executes other requests here, the work queue counts it as
+ * blocked.
  */
 void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,
 			  struct uaio_worker *worker);
@@ -137,7 +134,7 @@ static inline void uaio_req_complete(struct uaio_req *req, int64_t res)
 }
 
 /*
- * uaio_req_complete_by(), except that requests which may start as a result are appended to
+ * As uaio_req_complete_by(), but requests that may start as a result are appended to
  * ret_startable, for the caller to start.
  */
 void uaio_req_finish(struct uaio_req *req, int64_t res,
@@ -149,24 +146,25 @@ void uaio_req_complete_together(struct uaio_req *const *reqs,
 				struct uaio_worker *worker);
 
 /*
- * Return: who executed req, which is about to complete: which kind of thread, or the kernel.
- * worker: as for uaio_req_complete_by().
+ * Return: who has executed req, which is about to complete: the kernel, or a kind of
+ * thread. worker: as for uaio_req_complete_by().
  */
 enum uaio_by uaio_req_by(const struct uaio_req *req,
 			 const struct uaio_worker *worker);
 
 /*
- * The oldest read of device is complete: let the next one start. The calling thread also tries
- * other waiting reads of the device, and so copies data; meanwhile worker, unless NULL, counts
- * as blocked.
+ * The oldest cold read (page.h) of device is complete: let the next cold read start.
+ * The calling thread also tries other waiting reads of the device; each successful try
+ * copies the data of its read. Meanwhile worker, unless NULL, counts as blocked.
  */
 void uaio_req_read_next(struct uaio_device *device, struct uaio_worker *worker,
 			struct list *ret_startable);
 
 /*
- * Post an intermediate completion, with the flag MORE, of a multishot request. The calling
- * thread owns the request and holds no lock. Return: false if the sink has no room for it;
- * then the caller completes the request.
+ * Post an intermediate completion, with the flag MORE, of a multishot request. The
+ * calling thread owns the request and holds no lock.
+ * Return: false if the queue's sink (sink.h) has no room for the completion; then the
+ * caller completes the request.
  */
 bool uaio_req_post_more(struct uaio_req *req, int64_t res);
 

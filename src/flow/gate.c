@@ -15,28 +15,33 @@
 #include "flow/flow.h"
 
 /*
- * The state of the gate is one of the following. With EXEC, LONG and ENDING, the upper bits
- * hold the id of the thread in exit or exec (the leaving thread).
+ * States of the gate. In EXEC, LONG and ENDING the upper bits hold the thread id of the
+ * leaving thread: the thread that is in exit or exec.
  */
 enum {
 	GATE_OPEN,
-	GATE_EXEC,   /* a thread finishes pending requests, then calls exec */
+	/* the leaving thread finishes pending requests, then calls exec */
+	GATE_EXEC,
 	GATE_ENDING, /* the process ends as soon as no request is pending */
 	GATE_ENDED,  /* no request was pending: the process is about to end */
-	GATE_LONG,   /* as EXEC, but waiting threads have timed out (I4) */
+	/* as EXEC, but threads that waited at the gate have timed out (I4) */
+	GATE_LONG,
 	GATE_MASK = 7,
 	GATE_TID_SHIFT = 3,
 };
 
-/* How long threads wait at the gate while no request is pending. */
+/* After this time a thread stops waiting at the gate, if no request is pending. */
 static int64_t patience_ns = 1000000000;
 
-/* How often the leaving thread looks for reads for which writes wait (drain_here()). */
+/*
+ * How often the leaving thread looks for reads that have to finish before a write
+ * (drain_here()).
+ */
 enum { LOOK_AGAIN_NS = 10000000 };
-/* How often the leaving thread looks for completions of the kernel's own AIO (native.h). */
+/* How often the leaving thread looks for completions of kernel AIO (native.h). */
 enum { LOOK_SOON_NS = 100000 };
 
-static uint32_t nr_pending; /* atomic: requests that delay the exit (I1) */
+static uint32_t nr_pending; /* atomic: how many requests delay the exit (I1) */
 static uint32_t gate;       /* atomic */
 
 void uaio_gate_init(void)
@@ -47,15 +52,17 @@ void uaio_gate_init(void)
 
 void uaio_gate_delay(void)
 {
-	/* relaxed: drain_here() says why no request is missed */
+	/* relaxed: the comment at drain_here() explains why no request is missed */
 	add_relaxed(&nr_pending, 1);
 }
 
 void uaio_gate_delay_over(void)
 {
 	/*
-	 * [MB:exit] seq_cst, which releases: the write has returned, and the thread that
-	 * completes the last request sees the closed gate. Pairs with drain_here().
+	 * [MB:exit] seq_cst, which also releases: the system call of the write has
+	 * returned. This thread decrements the count before it reads the gate. So the
+	 * thread that completes the last request sees the closed gate. Pairs with
+	 * drain_here().
 	 */
 	if (sub_seq_cst(&nr_pending, 1) == 1 &&
 	    load_seq_cst(&gate) != GATE_OPEN)
@@ -65,8 +72,8 @@ void uaio_gate_delay_over(void)
 bool uaio_gate_is_closed(void)
 {
 	/*
-	 * relaxed: callers hold the lock of a list of requests. The leaving thread closes the
-	 * gate before it takes this lock to search the list.
+	 * relaxed: the caller holds the lock of a list of requests. The leaving thread
+	 * closes the gate before it takes this lock to search the list.
 	 */
 	return load_relaxed(&gate) != GATE_OPEN;
 }
@@ -82,12 +89,13 @@ static uint32_t state_of(uint32_t seen)
 }
 
 /*
- * Change the gate's state from seen, and wake the threads that wait there.
+ * Change the gate's state from `seen` to `state`, and wake the threads that wait at the
+ * gate.
  * Return: false, having done nothing, if the state is no longer `seen`.
  */
 static bool change(uint32_t seen, uint32_t state)
 {
-	/* relaxed: woken threads read the state again */
+	/* relaxed: each woken thread reads the state again */
 	if (!cas_relaxed(&gate, &seen, state))
 		return false;
 	uaio_wake(&gate, ~0u);
@@ -105,10 +113,11 @@ static void lose_patience(uint32_t seen)
 static void sleep_at_gate(uint32_t seen, int64_t deadline_ns)
 {
 	/*
-	 * At an exec the sleeping thread counts as inside the library (entry.h): it may hold
-	 * tickets, so a signal handler must not leave from here by siglongjmp(). If the
-	 * process ends, tickets no longer matter. Then the thread counts as outside, so that a
-	 * handler which calls _exit() can wait for pending requests.
+	 * In an exec, the sleeping thread counts as inside the library (entry.h). It
+	 * may hold tickets (reserved slots of an event ring, ctx.h), so a signal
+	 * handler must not leave from here by siglongjmp(). If the process ends,
+	 * tickets no longer matter, and the thread counts as outside. So a handler that
+	 * calls _exit() in this thread can wait for pending requests.
 	 */
 	if (state_of(seen) == GATE_EXEC)
 		(void)uaio_sleep(&gate, seen, deadline_ns);
@@ -116,14 +125,17 @@ static void sleep_at_gate(uint32_t seen, int64_t deadline_ns)
 		(void)uaio_sleep_outside(&gate, seen, deadline_ns);
 }
 
-/* Wait until an exec has failed, the process may end, or the wait times out. */
+/*
+ * Wait until another thread's exec has failed, or the process ends and no request is
+ * pending any more. Time out if no request has been pending for patience_ns.
+ */
 static void wait_at_gate(void)
 {
 	int64_t lost = uaio_now_ns() + patience_ns;
 	uint32_t seen;
 
 	for (;;) {
-		/* relaxed: no other data is read because of this state */
+		/* relaxed: the state publishes no other data */
 		seen = load_relaxed(&gate);
 		if (state_of(seen) != GATE_EXEC &&
 		    state_of(seen) != GATE_ENDING)
@@ -139,21 +151,22 @@ static void wait_at_gate(void)
 void uaio_gate_pass(struct uaio_handover *handover)
 {
 	/*
-	 * relaxed: if this thread sees the gate open although it is closed, the leaving
-	 * thread finds the request in the queue
+	 * relaxed: this thread may read that the gate is open although it is closed; then
+	 * the leaving thread finds the request in the queue
 	 */
 	uint32_t seen = load_relaxed(&gate);
 
 	/*
-	 * In the states ENDED and LONG the request is not queued: the thread that starts it
-	 * executes it.
+	 * In the states ENDED and LONG this thread does not wait. The request is not queued
+	 * either: the thread that starts the request executes it.
 	 */
 	if (likely(seen == GATE_OPEN) || seen == GATE_ENDED ||
 	    state_of(seen) == GATE_LONG)
 		return;
 	/*
-	 * This thread itself is leaving: it runs a signal handler, or a siglongjmp ended its
-	 * exec or exit. It must not wait for itself.
+	 * This thread has closed the gate itself, and must not wait for itself. It runs a
+	 * signal handler during its exec or exit, or has left the exec or exit by
+	 * siglongjmp.
 	 */
 	if (seen == closed_by_me(state_of(seen)))
 		return;
@@ -162,8 +175,8 @@ void uaio_gate_pass(struct uaio_handover *handover)
 }
 
 /*
- * Return: whether req delays the exit, or a request that delays the exit may be waiting for
- * req.
+ * Return: whether the exit has to wait for req: req delays the exit, or such a request may
+ * be waiting for req.
  */
 static bool is_wanted(const struct uaio_req *req, const void *arg)
 {
@@ -177,19 +190,20 @@ static void take_native(struct uaio_group *group)
 }
 
 /*
- * Finish all requests that delay the exit. The gate is closed. This thread finds requests that
- * were queued before that in the work queue, under its lock. Later the work queue refuses
- * requests, as it checks the gate under the same lock; the thread that starts such a request
- * executes it. If a request waits for another one in the order of its file, it was counted
- * before that one completed.
+ * Finish all requests that delay the exit. The gate is closed. Requests that were
+ * queued before the gate closed are in the work queue, and this thread finds them
+ * there, under the queue's lock. Later the work queue refuses requests, as it checks
+ * the gate under the same lock, and the thread that starts such a request executes it.
+ * If a request waits for an older request of its file, it was counted before the older
+ * request completed.
  *
- * Reads are dropped, except for a read for which a write waits. Such a read may be queued
- * after this thread has looked for it, or the write may begin to wait later. So this thread
- * looks again every LOOK_AGAIN_NS.
+ * Reads are dropped, except a read for which a write waits. Such a read may be queued after
+ * this thread has looked for it, or the write may begin to wait later. So this thread looks
+ * again every LOOK_AGAIN_NS.
  *
- * No thread is created for requests that may start then, because the caller may be a signal
- * handler that interrupted malloc. If the exec fails, uaio_engine_stay() creates the
- * threads.
+ * Completing requests may start others. No thread is created for these, because the caller
+ * may be a signal handler that interrupted malloc. If the exec fails, uaio_engine_stay()
+ * creates the threads.
  */
 static void drain_here(void)
 {
@@ -223,8 +237,9 @@ static long drain_for_other(const void *arg)
 }
 
 /*
- * Use the library's descriptor table (table.h), in which requests have their descriptors, and
- * not a private table of this thread.
+ * Requests have their descriptors in the library's descriptor table (table.h). So if this
+ * thread has a descriptor table of its own, a thread of the library finishes the requests
+ * for it.
  */
 static void drain(void)
 {
@@ -255,8 +270,8 @@ static void close_gate(uint32_t mine)
 		if (state_of(seen) == GATE_LONG)
 			continue;
 		/*
-		 * The process ends, or this thread is in a signal handler that interrupted its
-		 * own exec.
+		 * The process ends, or this thread has closed the gate already: it is in a
+		 * signal handler that interrupted its own exec.
 		 */
 		if (state_of(seen) != GATE_EXEC || seen == mine)
 			return;
@@ -268,7 +283,7 @@ static void close_gate(uint32_t mine)
 bool uaio_gate_leave(void)
 {
 	uint32_t mine = closed_by_me(GATE_EXEC);
-	/* relaxed: only this thread stores its own id with EXEC */
+	/* relaxed: no other thread stores this thread's id in the state */
 	uint32_t seen = load_relaxed(&gate);
 
 	close_gate(mine);

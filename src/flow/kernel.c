@@ -25,7 +25,10 @@ bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover)
 {
 	enum uaio_native_way way = uaio_native_way(req);
 
-	/* A thread in exit or exec executes requests itself where it can. */
+	/*
+	 * A thread in exit or exec executes requests itself where it can, and does not
+	 * submit them to the kernel.
+	 */
 	if (likely(way == UAIO_NATIVE_NOT) || handover->is_last ||
 	    !uaio_wq_is_mine(&req->work) || uaio_req_is_former(req) ||
 	    unlikely(uaio_gate_is_closed()) ||
@@ -52,7 +55,7 @@ bool uaio_kernel_line(struct uaio_req *req, struct uaio_handover *handover)
 	return true;
 }
 
-/* The kernel has refused req: queue it for a worker. */
+/* The kernel has refused req: give it to a worker. */
 static void send_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 {
 	uaio_ready_unexpect(req->group);
@@ -69,8 +72,8 @@ static void send_all_to_workers(struct uaio_req *const *reqs, unsigned nr,
 }
 
 /*
- * Submit requests of one group, which is pinned. Requests that the kernel refuses go to
- * workers.
+ * Submit requests of one group, which the caller has pinned. Requests that the kernel
+ * refuses are given to workers.
  */
 static void submit(struct uaio_group *group, struct uaio_req *const *reqs,
 		   unsigned nr, struct uaio_handover *handover)
@@ -95,14 +98,17 @@ static void submit(struct uaio_group *group, struct uaio_req *const *reqs,
 }
 
 /*
- * Submit requests of one group, and look for completions at once: the kernel gives back
+ * Submit requests of one group, and look for completions at once. The kernel returns
  * requests for which io_submit would have to wait, so workers can begin with these now.
  */
 static void submit_of_one(struct uaio_group *group,
 			  struct uaio_req *const *reqs, unsigned nr,
 			  bool is_signalled, struct uaio_handover *handover)
 {
-	/* Otherwise the requests might complete, and the queue be freed, during the call. */
+	/*
+	 * Without the pin, the requests might complete, and the queue be freed, during this
+	 * call.
+	 */
 	uaio_ready_pin(&group->ready);
 	submit(group, reqs, nr, handover);
 	(void)uaio_ready_take_native(group);
@@ -119,7 +125,8 @@ static bool is_awaited(const struct uaio_req *req)
 }
 
 /*
- * Give the PREPPED requests of the list to the driver (driver.h). Requests for kernel AIO are
+ * Give the PREPPED requests of the list to the driver, the thread that uses the
+ * kernel's io_uring (driver.h). The other requests of the list are for kernel AIO, and
  * already RUNNING.
  */
 static void line_up(struct list *others, struct uaio_handover *handover)
@@ -180,8 +187,8 @@ void uaio_kernel_hand_over(struct uaio_handover *handover)
 /* Submission by workers */
 
 /*
- * Do not give the kernel a request that needs credentials from before a change
- * (proc/former.h).
+ * The kernel would use the worker's present credentials. So do not submit a request that
+ * needs the credentials from before a change (proc/former.h).
  */
 static bool submit_blocking(struct uaio_native *native, struct uaio_req *req,
 			    struct uaio_worker *worker)
@@ -204,8 +211,8 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
 	bool is_taken = false;
 
 	/*
-	 * relaxed: if this thread misses that the gate is closed, the fallback thread accepts
-	 * the completion
+	 * relaxed: if this thread reads an old value although the gate is closed, the
+	 * kernel executes the request, and the fallback thread reaps its completion
 	 */
 	if (likely(!uaio_native_suits_worker(req)) || uaio_gate_is_closed() ||
 	    load_relaxed(&group->ready.is_closing) ||
@@ -216,8 +223,8 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
 	if (native) {
 		uaio_native_expect_by_worker(native);
 		/*
-		 * Called before the submission, as the request may complete long before
-		 * io_submit returns.
+		 * Called before the submission, because the request may complete long
+		 * before io_submit returns.
 		 */
 		uaio_ready_native_submitted(group, true);
 		is_taken = submit_blocking(native, req, worker);
@@ -230,12 +237,10 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
 	return is_taken;
 }
 
-/*
- * Completing
- */
+/* Completing */
 
 /*
- * Return: whether the kernel has given back req without executing it, so that a worker has to
+ * Return: whether the kernel has returned req without executing it. A worker then has to
  * execute it.
  */
 static bool is_given_back(const struct uaio_req *req, int64_t res)
@@ -244,7 +249,10 @@ static bool is_given_back(const struct uaio_req *req, int64_t res)
 	       unlikely(uaio_may_bounce(req->file, &req->sqe, res));
 }
 
-/* Return: how many requests, counted from the first, the kernel has executed. */
+/*
+ * Return: how many requests the kernel has executed, counted from the first up to one that
+ * the kernel returned unexecuted.
+ */
 static unsigned nr_done(struct uaio_req *const *reqs, const int64_t *results,
 			unsigned nr)
 {
@@ -272,8 +280,9 @@ void uaio_req_complete_native(struct uaio_req *const *reqs,
 						   NULL);
 		} else {
 			/*
-			 * The kernel would again refuse a misaligned request, which has to be
-			 * executed through a copy.
+			 * The kernel has refused a misaligned request, which has to be
+			 * executed through a copy. Mark the request, so that it is not
+			 * submitted to the kernel again.
 			 */
 			if (results[0] != -EAGAIN)
 				reqs[0]->native = UAIO_KERNEL_MAY_WAIT;

@@ -2,9 +2,9 @@
 /*
  * Requests that the kernel executes asynchronously (native.h): submitting and completing
  *
- * A handover (the list of requests that a thread is about to give to workers) also collects
- * the requests for the kernel. All of these requests that are of one queue are submitted by
- * one system call.
+ * A handover is the list of requests that a thread is about to give to workers. It also
+ * collects the requests for the kernel. One system call submits all requests of one
+ * queue that the handover has collected.
  *
  * Tested by src/native/test-native.c.
  */
@@ -43,9 +43,9 @@ bool uaio_kernel_takes(const struct uaio_file *file,
 void uaio_kernel_hand_over(struct uaio_handover *handover);
 
 /*
- * Submit a RUNNING request, which a worker is about to execute, to the kernel's own AIO, so
- * that the kernel and not the worker waits for the device, if the request is suited for that.
- * Blocks as long as io_submit does, which does not include the device.
+ * A worker is about to execute a RUNNING request. If the request is suited for kernel
+ * AIO, submit it instead, so that the kernel and not the worker waits for the device.
+ * Blocks while io_submit runs, which does not wait for the device.
  * Return: false: nothing was done; true: the request is submitted, and may be complete.
  */
 bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker);

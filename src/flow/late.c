@@ -48,7 +48,10 @@ static void release_resources(struct uaio_req *req, struct uaio_worker *worker,
 		uaio_req_read_next(device, worker, ret_startable);
 }
 
-/* Turn req into a timer. What clients see does not change: key, word, position in a chain. */
+/*
+ * Turn req into a timer. What clients and front-ends see stays as it is: key, word
+ * (sink.h), position in a chain.
+ */
 static void become_timer(struct uaio_req *req, int64_t res, bool breaks,
 			 int64_t delay_ns)
 {
@@ -72,8 +75,8 @@ static void become_timer(struct uaio_req *req, int64_t res, bool breaks,
 }
 
 /*
- * Save what traces report of req. If the request was executed in parts, sqe now has the length
- * and offset of the last part.
+ * Save what a trace reports of req, before req becomes a timer. If the request was executed
+ * in parts, sqe now has the length and offset of the last part.
  */
 static void record_for_traces(struct uaio_req *req,
 			      const struct uaio_worker *worker)
@@ -125,7 +128,7 @@ bool uaio_late_hold(struct uaio_req *req, int64_t *res,
 		    struct uaio_worker *worker, struct list *ret_startable)
 {
 	if (unlikely(req->late.held == UAIO_REQ_DEFERRED)) {
-		/* A canceller has cancelled the deferred request. */
+		/* The deferred request never started: a canceller has cancelled it. */
 		if (req->file && !uaio_req_inode(req))
 			uaio_file_unuse(req->file);
 		uaio_defer_is_over(req);

@@ -15,17 +15,19 @@
 #include "flow/flow.h"
 #include "flow/gate.h"
 
-/* Flags of links that only this file sets. */
+/* Flags of sqe.links that only this file sets. */
 enum {
 	MEMBER = 1u << 5, /* the request is in a chain */
-	HERE = 1u << 6,   /* no earlier request of its chain has had to wait */
-	ISSUE = 1u
-		<< 7, /* the thread that starts the request has to issue it */
-	/* the thread that starts the request has to complete it as cancelled instead */
+	HERE = 1u << 6,   /* no earlier request of its chain had to wait */
+	ISSUE = 1u << 7,  /* the starter (send.c) issues the request */
+	/* the starter completes the request as cancelled */
 	CANCEL = 1u << 8,
 };
 
-/* If a linked timer cannot cancel its request yet, it expires again after this time. */
+/*
+ * If an expired linked timer cannot cancel its request yet, the timer expires again after
+ * this time.
+ */
 enum { SOON_NS = 50000 };
 
 static uaio_issue_held_fn *issue;
@@ -65,9 +67,10 @@ void uaio_link_append(struct uaio_req *last, struct uaio_req *req)
 }
 
 /*
- * Pass a PREPPED request to the starter (send.c), to issue it or to complete it as cancelled.
- * Until that is done, the request delays the exit. If req waited for a write, that write is
- * still counted, so the count does not become 0 in between.
+ * Pass a PREPPED request to the starter (send.c), which issues it or completes it as
+ * cancelled. Until then the request is counted as delaying the exit (gate.h). If req
+ * waited for a write, this write is still counted now, so the count does not become 0
+ * in between.
  */
 static void leave_to_starter(struct uaio_req *req, uint16_t what,
 			     struct list *ret_startable)
@@ -82,7 +85,7 @@ void uaio_link_started(void)
 	uaio_gate_delay_over();
 }
 
-/* Pass a HELD request to the starter. The group's lock is held. */
+/* Pass a HELD request to the starter (send.c). The group's lock is held. */
 static void release_locked(struct uaio_req *req, uint16_t what,
 			   struct list *ret_startable)
 {
@@ -106,7 +109,10 @@ void uaio_link_resume_locked(struct uaio_req *req, struct list *ret_startable)
 	leave_to_starter(req, ISSUE, ret_startable);
 }
 
-/* Cancel req and all later requests, which are HELD. by: the request that failed. */
+/*
+ * Cancel req and all later requests of its chain, which are HELD. by: the request that
+ * failed.
+ */
 static void break_locked(struct uaio_req *req, const struct uaio_req *by,
 			 struct list *ret_startable)
 {
@@ -124,8 +130,9 @@ static void break_locked(struct uaio_req *req, const struct uaio_req *by,
 }
 
 /*
- * The request that a linked timer limits has left: stop the timer. If the timer has already
- * expired, the thread that expired it completes it (I4).
+ * The request that a linked timer limits has left its group: stop the timer. If the
+ * timer has already expired, leave it to the thread that has expired it: that thread
+ * completes the timer (I4).
  */
 static void stop_timer_locked(struct uaio_req *timer,
 			      struct list *ret_startable)
@@ -171,7 +178,10 @@ bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
 	    !(breaks == UAIO_BREAKS_IF_WHOLE &&
 	      req->sqe.call_flags & MSG_WAITALL))
 		return false;
-	/* The front-end chose the number of bytes when it selected a provided buffer. */
+	/*
+	 * The requested number of bytes is the size of the provided buffer that the
+	 * front-end selected.
+	 */
 	if (req->sqe.by_door)
 		return (uint64_t)res < uaio_op_door->picked_bytes(&req->sqe);
 	if (unlikely(req->fault == UAIO_REQ_SHORTER))
@@ -206,9 +216,7 @@ void uaio_link_leave_locked(struct uaio_req *req, bool breaks,
 			       ret_startable);
 }
 
-/*
- * Starting
- */
+/* Starting */
 
 bool uaio_link_was_held(const struct uaio_req *req)
 {
@@ -216,8 +224,9 @@ bool uaio_link_was_held(const struct uaio_req *req)
 }
 
 /*
- * Put off these requests until the submission ends. Until then the submitting thread may wait
- * at the gate (gate.h), so these requests do not delay the exit.
+ * Let these requests start only when the submission ends, and do not count them as
+ * delaying the exit until then. Otherwise the submitting thread could wait at the gate
+ * (gate.h) for an exit that waits for these requests.
  */
 static void put_off(struct list *startable, struct list *ret_later)
 {
@@ -245,7 +254,10 @@ void uaio_link_begin(struct uaio_req *first, bool is_broken, bool is_late,
 		uaio_req_move(first, UAIO_REQ_PREPPED, UAIO_REQ_HELD);
 		uaio_drain_hold_locked(first);
 		uaio_drain_advance_locked(group, &startable);
-		/* All earlier chains that may start have started, so this is the new chain. */
+		/*
+		 * All earlier chains that may start have already started. So if this
+		 * list is not empty, it contains the new chain.
+		 */
 		if (!list_is_empty(&startable))
 			first->sqe.links |= HERE;
 	} else {
@@ -273,9 +285,9 @@ bool uaio_link_is_here(const struct uaio_req *req)
 }
 
 /*
- * Let a linked timer, which is HELD or RUNNING, wait until until_ns. The group's lock is
- * held.
- * Return: false if memory is refused, or its queue is being closed.
+ * Let a linked timer, which is HELD or RUNNING, wait until the time until_ns. The group's
+ * lock is held.
+ * Return: false if memory is refused, or the timer's queue is being closed.
  */
 static bool park_timer_locked(struct uaio_req *timer, enum uaio_req_state from,
 			      int64_t until_ns)
@@ -292,10 +304,13 @@ void uaio_link_goes(struct uaio_req *req)
 	bool has_begun = false;
 
 	req->sqe.links &= (uint16_t)~HERE;
-	/* Under the lock, as a canceller may remove the next request. */
+	/* Read req->after under the lock, as a canceller may remove the next request. */
 	lock(group);
 	timer = req->after;
-	/* A timer that cannot wait stays HELD, and ends with the request. */
+	/*
+	 * If the timer cannot be parked, it stays HELD, and is cancelled when its request
+	 * completes.
+	 */
 	if (unlikely(timer) && is_linked_timer(timer) &&
 	    uaio_req_state(timer) == UAIO_REQ_HELD)
 		has_begun = park_timer_locked(
@@ -317,9 +332,7 @@ enum uaio_next uaio_link_issue(struct uaio_req *req, int64_t *ret_res)
 	return UAIO_NEXT_DONE;
 }
 
-/*
- * Cancelling, and linked timers that are due
- */
+/* Cancelling HELD requests, and expiring linked timers */
 
 static enum uaio_cancel cancel(struct uaio_req *req,
 			       struct uaio_canceller *canceller,
@@ -332,7 +345,10 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 	uaio_req_move(req, UAIO_REQ_HELD, UAIO_REQ_RUNNING);
 	uaio_drain_lets_go_locked(req);
 	if (!is_linked_timer(req)) {
-		/* Later requests of the chain are cancelled when this request completes. */
+		/*
+		 * req leaves the chain here; the later requests are cancelled when req
+		 * completes.
+		 */
 		if (req->before)
 			req->before->after = NULL;
 		else
@@ -346,12 +362,13 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 static void close_group(struct uaio_group *group)
 {
 	/*
-	 * Requests that start from now on are cancelled in the state in which they would wait.
+	 * Nothing to do for HELD requests: if such a request starts from now on, it is
+	 * cancelled when it is about to wait.
 	 */
 	(void)group;
 }
 
-/* Let an expired timer wait for a moment and expire again. The group's lock is held. */
+/* Let an expired linked timer expire again after a moment. The group's lock is held. */
 static bool look_again_locked(struct uaio_req *timer)
 {
 	return park_timer_locked(timer, UAIO_REQ_RUNNING,
@@ -380,7 +397,7 @@ void uaio_link_expire(struct uaio_req *timer)
 		ops = uaio_waits_of(req);
 		if (ops)
 			what = ops->cancel(req, &canceller, &startable);
-		/* A worker has the request, whose call may be about to sleep. */
+		/* A worker may be about to sleep in the request's call: try again soon. */
 		if (what == UAIO_CANCEL_NONE &&
 		    uaio_optab[req->sqe.op].sleeps &&
 		    look_again_locked(timer)) {
@@ -390,17 +407,22 @@ void uaio_link_expire(struct uaio_req *timer)
 		splice_out_locked(timer);
 		if (what == UAIO_CANCEL_NONE) {
 			/*
-			 * Memory for another wait of the timer was refused: make sure that the
-			 * request never sleeps.
+			 * The timer cannot wait again, as memory was refused. So mark
+			 * the request unwanted: if the worker has not begun the
+			 * request's call yet, it does not make the call (asleep.h, I2).
 			 */
 			if (uaio_optab[req->sqe.op].sleeps)
-				/* relaxed: read under the lock */
+				/*
+				 * relaxed: other threads read is_unwanted under the group's
+				 * lock
+				 */
 				store_relaxed(&req->is_unwanted, true);
 			res = -EALREADY;
 		}
 		/*
-		 * The timer's result is the number of cancelled requests. For requests that
-		 * sleep, the kernel's timer reports 1, even if the call has not ended yet.
+		 * The timer's result is the number of requests that it cancelled. If the
+		 * request's call sleeps, the kernel's timer reports 1 even before the call
+		 * has ended.
 		 */
 		else if (uaio_optab[req->sqe.op].sleeps)
 			res = 1;

@@ -13,8 +13,8 @@
 void uaio_queue_init(struct uaio_queue *queue, const struct uaio_sink *sink)
 {
 	/*
-	 * The lock is needed, as a thread that waited in an earlier generation may read the
-	 * queue.
+	 * A thread that waited in an earlier generation of the queue may still read
+	 * these members, under this lock.
 	 */
 	uaio_queue_lock(queue);
 	store_relaxed(&queue->sink, sink);
@@ -60,7 +60,10 @@ void uaio_queue_open_locked(struct uaio_queue *queue)
 	UAIO_CHECK(!uaio_queue_is_open_locked(queue));
 	store_relaxed(&queue->number,
 		      (uint16_t)(add_relaxed(&nr_opened, 1) + 1));
-	/* relaxed: written under the lock, but a front-end may read it without the lock */
+	/*
+	 * relaxed: only written under the lock, but a front-end may read it without the
+	 * lock
+	 */
 	store_relaxed(&queue->generation, queue->generation + 1);
 }
 
@@ -72,8 +75,8 @@ void uaio_queue_close(struct uaio_queue *queue)
 	uaio_waiters_dismiss(queue);
 	uaio_group_close(group);
 	/*
-	 * Requests in kernel AIO end by themselves. No waiter is left to accept their
-	 * completions, so this thread does.
+	 * Requests in kernel AIO end by themselves. No thread waits any more that could
+	 * reap their completions, so this thread does.
 	 */
 	while ((nr = uaio_native_nr(group))) {
 		if (!uaio_ready_take_native(group))
@@ -108,7 +111,10 @@ static void act(struct uaio_queue *queue, const struct uaio_sink *sink)
 	uaio_ready_unpin(&queue->group.ready);
 }
 
-/* Not inline: usually no thread waits, and then the array of wake-ups needs no stack. */
+/*
+ * Not inline: usually no thread waits, and then the caller needs no stack for the array of
+ * wake-ups.
+ */
 static __attribute__((noinline)) void unlock_and_wake(struct uaio_queue *queue)
 {
 	struct uaio_wakeups wakeups;
@@ -142,7 +148,7 @@ post_all(struct uaio_queue *queue, const struct uaio_post *post,
 	give_to_sink_locked(queue, sink, post);
 	if (ret_startable)
 		acts = begins_act_locked(queue);
-	/* relaxed: changes under the lock */
+	/* relaxed: the value changes only under this lock */
 	if (ret_startable && unlikely(load_relaxed(&queue->group.drained)))
 		uaio_drain_advance_locked(&queue->group, ret_startable);
 	unlock(queue);
@@ -178,7 +184,10 @@ bool uaio_queue_post_more(struct uaio_queue *queue,
 	uaio_queue_lock(queue);
 	has_room = sink->has_room && sink->has_room(queue);
 	if (has_room) {
-		/* nr_queued counts a request at its last completion. */
+		/*
+		 * nr_queued is not incremented: it counts only the last completion of a
+		 * request.
+		 */
 		sink->post(queue, &post);
 		acts = begins_act_locked(queue);
 		unlock(queue);
@@ -205,7 +214,7 @@ void uaio_queue_post_parted(struct uaio_queue *queue,
 	const struct uaio_sink *sink = queue->sink;
 	bool has_waiters;
 
-	/* Without the pin, the queue might be freed before uaio_table_call(). */
+	/* Without this pin, the queue might be freed before uaio_table_call() below. */
 	uaio_ready_pin(&queue->group.ready);
 	uaio_queue_lock(queue);
 	give_to_sink_locked(queue, sink, post);

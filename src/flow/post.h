@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening and closing a queue (queue.h), and posting its completions: giving them to its
- * sink, and waking the threads that now have enough completions
+ * Opening and closing a queue (queue.h). Posting completions: passing them to the queue's
+ * sink, and waking the threads that now have enough completions.
  */
 #ifndef UAIO_FLOW_POST_H
 #define UAIO_FLOW_POST_H
@@ -10,24 +10,23 @@
 
 /* Initialise a queue that is closed and has no requests. */
 void uaio_queue_init(struct uaio_queue *queue, const struct uaio_sink *sink);
-/* The queue is closed, and all its requests are complete. */
+/* Release the memory of a queue that is closed, and whose requests are complete. */
 void uaio_queue_fini(struct uaio_queue *queue);
 
-/* Begin a generation. The caller holds the queue's lock. */
+/* Open the queue: a new generation of it begins. The caller holds the queue's lock. */
 void uaio_queue_open_locked(struct uaio_queue *queue);
 
 /*
- * End the generation: wake all waiters, and cancel the requests that may wait for ever. Other
- * requests may still be pending when this returns.
+ * Close the queue, which ends its generation: wake all waiters, and cancel the requests
+ * that may wait for ever. Other requests may still be pending when this returns.
  */
 void uaio_queue_close(struct uaio_queue *queue);
 
 /*
- * Make the calling thread the maker of the queue that it opens: workers execute the queue's
- * requests with the credentials of the maker, whichever thread submits
- * (uaio_queue_submitter()), as in io_uring. If memory is refused, requests are executed with
- * the credentials of their submitters. uaio_queue_drop_maker() undoes this, when the queue has
- * no more requests.
+ * The calling thread becomes the maker of the queue that it opens. As in io_uring, workers
+ * execute the queue's requests with the credentials of the maker, whichever thread submits
+ * (uaio_queue_submitter()). If memory is refused, workers use the credentials of the
+ * submitters. uaio_queue_drop_maker() undoes this, when the queue has no more requests.
  */
 void uaio_queue_keep_maker(struct uaio_queue *queue);
 void uaio_queue_drop_maker(struct uaio_queue *queue);
@@ -50,15 +49,15 @@ void uaio_queue_post_late(struct uaio_queue *queue,
 
 /*
  * Give the sink an intermediate completion (UAIO_COMPLETION_MORE), if it has room (sink.h).
- * The caller owns the request, which keeps the queue from being freed. Return: whether the
- * sink had room.
+ * The caller owns the request, which keeps the queue from being freed.
+ * Return: whether the sink had room.
  */
 bool uaio_queue_post_more(struct uaio_queue *queue,
 			  const struct uaio_completion *completion);
 
 /*
- * uaio_queue_post() for a thread with its own descriptor table (table.h). The calling thread
- * uses none of the library's descriptors, except in the sink.
+ * As uaio_queue_post(), for a thread with its own descriptor table (table.h). Outside
+ * the functions of the sink, the thread uses none of the library's descriptors.
  */
 void uaio_queue_post_parted(struct uaio_queue *queue,
 			    const struct uaio_post *post);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starting requests: each goes to where it waits, to a worker, or to its end. Tested by
+ * Starting requests: each request waits, goes to a worker, or completes. Tested by
  * test-nop.c and all other tests with requests that wait.
  */
 #include <errno.h>
@@ -26,8 +26,9 @@ void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 	const struct uaio_inode *inode = uaio_req_inode(req);
 
 	/*
-	 * A device number has 32 bits. A block device has dev == UINT64_MAX, and its device
-	 * number in ino.
+	 * The work queue limits the workers of each device. It knows a device by a
+	 * number of 32 bits. If the file is a block device, inode->dev is UINT64_MAX,
+	 * and inode->ino is the device number.
 	 */
 	req->work.device = account != UAIO_BOUNDED || !inode ? 0
 			   : inode->dev == UINT64_MAX ? (uint32_t)inode->ino
@@ -36,7 +37,7 @@ void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 }
 
 /*
- * Send a PREPPED request to where req->next says: it waits for its file, a time or its pages,
+ * Send a PREPPED request where req->next says: it waits for its file, a time or its pages,
  * or goes to the driver (io_uring) or to a worker.
  * Return: false if the request was to be parked, but its queue is being closed.
  */
@@ -73,8 +74,8 @@ int uaio_req_park(struct uaio_req *req)
 	uaio_ready_pin(&group->ready);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
 	/*
-	 * [step: UNWANTED] An earlier canceller has set is_unwanted; a later canceller finds
-	 * req parked.
+	 * [step: UNWANTED] A canceller that came earlier has set is_unwanted; a later one
+	 * will find req parked.
 	 */
 	parks = !req->is_unwanted;
 	if (likely(parks))
@@ -102,11 +103,11 @@ static int64_t execute_here(struct uaio_req *req, struct uaio_worker *worker)
 }
 
 /*
- * End a request that could not be queued or parked. A request that was to be parked is
- * cancelled, because its queue is being closed. A bounded request (one that ends by itself) is
- * executed by the calling thread. All others fail with EAGAIN: unbounded requests, if no
- * thread can be created for them, and requests that need other credentials, if the crew of
- * workers with these credentials has no thread.
+ * End a request that could not be queued or parked. If it was to be parked, its queue is
+ * being closed: it ends as cancelled. A bounded request (one that ends by itself) is
+ * executed by the calling thread. All others fail with EAGAIN: unbounded requests for which
+ * no thread can be created, and requests that need other credentials if no worker with
+ * these credentials exists.
  */
 static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 		     struct list *ret_startable)
@@ -125,8 +126,8 @@ static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 }
 
 /*
- * Issue a request that was HELD; the group is pinned, as the request may park. Return: as
- * route().
+ * Issue a request that was HELD. Pin its group meanwhile, as the request may park.
+ * Return: as for route().
  */
 static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 						 struct uaio_handover *handover,
@@ -150,8 +151,8 @@ static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 	if (uaio_next_parks(next))
 		uaio_ready_announce(group);
 	/*
-	 * The completion that ends this timer may already be posted: let the front-end (kernel
-	 * AIO, io_uring or POSIX AIO) act (sink.h).
+	 * A timer may also end after a number of completions (io_uring). These may be
+	 * posted already, so let the front-end check (`act` in sink.h).
 	 */
 	if (next == UAIO_NEXT_WAIT_TIME && uaio_queue_of(group)->sink->act)
 		uaio_queue_of(group)->sink->act(uaio_queue_of(group));
@@ -192,7 +193,10 @@ static struct uaio_req *refused_req(const struct uaio_work *work)
 	return req;
 }
 
-/* No recursion: requests that may start as a result are added to the handover again. */
+/*
+ * Ending a refused request may start others, whose work items are added to the
+ * handover. So repeat until the handover is empty, without recursion.
+ */
 void uaio_req_hand_over(struct uaio_handover *handover)
 {
 	while (uaio_handover_is_due(handover)) {

@@ -26,20 +26,24 @@ static int cancel_one(uint64_t handle, const struct iocb *iocb)
 }
 
 /*
- * A chain of writes to one file. While the gate (unit_gate) is closed, the writes run, are
- * queued, or wait for others.
+ * Requests on one file, which has a gate (unit_gate_close()). While the gate is closed,
+ * the first writes are held in their system calls; later requests are queued, or wait
+ * for the first writes.
  */
 struct chain {
 	int fd;
 	uint64_t handle;
 	unsigned nr;
 	struct iocb iocbs[NR];
-	int64_t res[NR]; /* results by index, as reaped */
+	/* results of the reaped events, by index of the request */
+	int64_t res[NR];
 };
 
 static struct chain chain;
 
-/* The limit of workers, and the share that one device may use. */
+/*
+ * LIMIT: the largest number of workers. SHARE: how many of them one device may use.
+ */
 enum { LIMIT = 32, SHARE = LIMIT * 7 / 8 };
 
 static void chain_begin(void)
@@ -70,7 +74,7 @@ static void chain_write(unsigned nr)
 		chain_add(IOCB_CMD_PWRITE, chain.fd);
 }
 
-/* Each request has exactly one event. */
+/* Reap the chain's events. Check that each request has exactly one event. */
 static void chain_reap(void)
 {
 	struct io_event events[NR];
@@ -102,7 +106,10 @@ static bool was_written(unsigned place)
 	return block[0] == 'w';
 }
 
-/* Requests in the mask were cancelled; all others were written, in order. */
+/*
+ * Check that the requests in the mask `cancelled` were cancelled, and all others were
+ * executed, one after the other in order.
+ */
 static void assert_chain(uint64_t cancelled)
 {
 	int last = -1;
@@ -121,7 +128,10 @@ static void assert_chain(uint64_t cancelled)
 	}
 }
 
-/* The gate holds as many workers as one device may have, so the last requests stay queued. */
+/*
+ * The gate holds SHARE workers, the most that one device may use. So the last requests stay
+ * queued.
+ */
 static void the_answer_says_whether_it_was_queued_or_running(void **state)
 {
 	unsigned nr_cancelled = 0;
@@ -197,7 +207,10 @@ static void all_requests_behind_the_first_are_cancelled_at_once(void **state)
 	chain_add(IOCB_CMD_PREAD, chain.fd);
 	unit_gate_await_key(0);
 	assert_int_equal(uaio_ctx_cancel_all(chain.handle), 9);
-	/* The events have been posted when the call returns. */
+	/*
+	 * Only the first write is left, as the events of the cancelled requests have been
+	 * posted.
+	 */
 	assert_int_equal(uaio_ctx_cancel_all(chain.handle), -EALREADY);
 	chain_reap();
 	assert_int_equal(chain.res[0], SIZE);
@@ -208,7 +221,7 @@ static void all_requests_behind_the_first_are_cancelled_at_once(void **state)
 	}
 	assert_int_equal(unit_gate_began(UNIT_KEY_SYNC), -1);
 
-	/* After that, a new write does not wait for a cancelled write. */
+	/* A write that is submitted now does not wait for the cancelled writes. */
 	chain.nr = 0;
 	chain_write(1);
 	chain_reap();
@@ -216,7 +229,10 @@ static void all_requests_behind_the_first_are_cancelled_at_once(void **state)
 	chain_end();
 }
 
-/* The first write is queued, as all workers read another file. */
+/*
+ * Reads of another file use all workers of the device. So even the first write of the chain
+ * is queued, and can be cancelled.
+ */
 static void a_chain_of_which_none_has_begun_is_cancelled_whole(void **state)
 {
 	int other = unit_numbered_file(true, NR), fd;
@@ -262,7 +278,7 @@ static void of_two_equal_requests_the_older_pending_is_cancelled(void **state)
 		iocb.aio_offset = chain.nr * SIZE;
 		assert_int_equal(unit_submit(chain.handle, &iocb), 1);
 	}
-	/* The first request runs. */
+	/* Wait until the first request runs, so that it cannot be cancelled. */
 	unit_gate_await_key(0);
 	assert_int_equal(cancel_one(chain.handle, &iocb), 0);
 	assert_int_equal(cancel_one(chain.handle, &iocb), 0);
@@ -272,7 +288,10 @@ static void of_two_equal_requests_the_older_pending_is_cancelled(void **state)
 	chain_end();
 }
 
-/* Requests on a duplicate, or in another context, are not cancelled. */
+/*
+ * A call that cancels the requests of a descriptor leaves requests on its duplicate, or in
+ * another context, as they are.
+ */
 static void a_descriptor_means_the_requests_submitted_by_it(void **state)
 {
 	uint64_t other = unit_context(4);
@@ -306,9 +325,7 @@ static void a_descriptor_means_the_requests_submitted_by_it(void **state)
 	chain_end();
 }
 
-/*
- * Races
- */
+/* Races */
 
 static pthread_barrier_t barrier;
 
@@ -332,7 +349,10 @@ static void submit_polls(uint64_t handle, int fd)
 		assert_int_equal(unit_submit(handle, &iocb), 1);
 }
 
-/* The first write is in another context, and is held by the gate. */
+/*
+ * Submit a write in the context `first`; the gate holds this write in its system call.
+ * Then submit writes in the context `handle`, which wait for the first write.
+ */
 static void submit_chain(uint64_t first, uint64_t handle, int pipe_fd)
 {
 	static struct iocb iocbs[LENGTH + 1];
@@ -365,9 +385,9 @@ static void check_beginning(uint64_t handle, int nr_cancelled)
 }
 
 /*
- * Writes wait for a write of another context, which completes while these writes are being
- * cancelled. Many polls make the cancelling take long. No write is executed if an older one is
- * cancelled.
+ * Writes of one context wait for a write of another context, which completes while this
+ * thread cancels them. Many polls make the cancelling take long. No write may be executed
+ * if an older write is cancelled.
  */
 static void of_a_cancelled_chain_its_beginning_is_executed(void **state)
 {
@@ -450,7 +470,10 @@ static long feed(void *arg)
 	return 0;
 }
 
-/* Depending on i % 4: a write or a read of the file, a read or a poll of the pipe. */
+/*
+ * Make request i. Depending on i % 4 it writes or reads the file, or reads or polls the
+ * pipe.
+ */
 static struct iocb storm_iocb(unsigned i)
 {
 	switch (i % 4) {
@@ -467,7 +490,10 @@ static struct iocb storm_iocb(unsigned i)
 	}
 }
 
-/* Return: whether an event says that the request was cancelled. */
+/*
+ * Return: whether the event says that the request was cancelled. Otherwise check the
+ * result.
+ */
 static bool check_event(unsigned place, int64_t res)
 {
 	if (place % 4 == 3) {
@@ -478,7 +504,10 @@ static bool check_event(unsigned place, int64_t res)
 	return res == -ECANCELED;
 }
 
-/* The number of cancelled requests equals the sum that the cancelling calls returned. */
+/*
+ * Check that the number of cancelled requests is the sum of what the cancelling calls
+ * returned.
+ */
 static void check_storm(void)
 {
 	struct io_event events[NR];
@@ -529,7 +558,10 @@ static void each_request_has_one_event_whichever_end_comes_first(void **state)
 		}
 		for (unsigned i = 0; i < NR_ELEMENTS(mains); i++)
 			unit_thread_join(&threads[i]);
-		/* Some requests were submitted after the threads had ended. */
+		/*
+		 * Cancel requests that were submitted after the cancelling threads had
+		 * ended.
+		 */
 		count_cancelled(uaio_ctx_cancel_all(storm.handle));
 		check_storm();
 		unit_destroy(storm.handle);

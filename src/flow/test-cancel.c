@@ -47,7 +47,10 @@ static void a_complete_request_is_not_found(void **state)
 	unit_close(fd);
 }
 
-/* The gate holds as many workers as one device may have, so the last requests stay queued. */
+/*
+ * The gate holds SHARE workers, the most that one device may use. So the last requests stay
+ * queued, and can be cancelled.
+ */
 static void queued_requests_are_cancelled_running_ones_are_not(void **state)
 {
 	int fd = unit_numbered_file(true, NR);
@@ -127,7 +130,10 @@ static long cancel_at_once(void *arg)
 	return uaio_aio_cancel(cancelling->handle, cancelling->iocb);
 }
 
-/* A byte arrives while two threads cancel the read that waits for it. */
+/*
+ * Two threads cancel a read of an empty pipe while a byte arrives. Exactly one thread ends
+ * the read.
+ */
 static void of_all_threads_that_end_a_request_one_does(void **state)
 {
 	(void)state;
@@ -165,9 +171,7 @@ static void of_all_threads_that_end_a_request_one_does(void **state)
 	}
 }
 
-/*
- * The functions of uaio.h
- */
+/* Tests of the functions of uaio.h */
 
 static int cancel_one(uint64_t handle, const struct iocb *iocb)
 {
@@ -188,7 +192,10 @@ static void a_wrong_context_is_told_from_a_wrong_request(void **state)
 	assert_int_equal(uaio_ctx_cancel_fd(handle, -1), -ENOENT);
 	assert_int_equal(uaio_ctx_cancel_fd(handle, 1 << 20), -ENOENT);
 
-	/* Cancelling does not find a complete request, whether or not it was reaped. */
+	/*
+	 * A request that is complete is not found by a canceller, whether or not its event
+	 * was reaped.
+	 */
 	iocb = unit_iocb(IOCB_CMD_PREAD, fd, buffers[0], SIZE, 0);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	assert_int_equal(cancel_one(handle, &iocb), -ENOENT);
@@ -239,7 +246,7 @@ static void parked_requests_are_found_by_their_descriptor(void **state)
 	assert_int_equal(events[0].obj, (uintptr_t)&later);
 	assert_int_equal(uaio_ctx_cancel_fd(handle, fd), -ENOENT);
 
-	/* The reads are still pending. */
+	/* The reads on the first pipe are still pending. */
 	assert_int_equal(uaio_ctx_cancel_all(handle), 2);
 	assert_int_equal(unit_reap(handle, 2, events), 2);
 	for (unsigned i = 0; i < 2; i++)
@@ -276,7 +283,9 @@ static void a_write_that_is_cut_reports_what_was_written(void **state)
 	free(bytes);
 }
 
-/* A hook that stops other threads when they read the pipe. */
+/*
+ * A hook that stops a thread when it reads the pipe, except the test's own thread.
+ */
 static struct {
 	int fd;
 	int tid;
@@ -292,8 +301,7 @@ static bool hold_trial(long nr, const long args[6], long *ret_res)
 	store_release(&trial.is_trying, 1);
 	while (!load_acquire(&trial.goes_on))
 		sched_yield();
-	*ret_res = -EAGAIN; /* EAGAIN, as if another reader had consumed the
-			     * data */
+	*ret_res = -EAGAIN; /* as if another thread had read the byte */
 	return true;
 }
 
@@ -311,8 +319,9 @@ static long cancel_all(void *arg)
 }
 
 /*
- * The canceller must not assume that the request being tried will be executed: the read would
- * wait on.
+ * A thread tries the read, and the try fails with EAGAIN. Meanwhile another thread
+ * cancels the read. The canceller must wait for the result of the try. If it assumed
+ * that the try executes the read, the read would continue to wait.
  */
 static void a_request_being_tried_is_cancelled_if_it_has_to_wait(void **state)
 {

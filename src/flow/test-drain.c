@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Drains. Completions come in the same order as from the kernel's io_uring, except that in
- * the kernel a drain also delays the cancelling of a held request.
+ * Drains. Completions come in the same order as from the kernel's io_uring, with one
+ * exception: in the kernel, a held request that is cancelled completes only after the
+ * drain.
  */
 #undef NDEBUG
 #include "flow/drain.h"
@@ -26,7 +27,7 @@ static void a_drain_waits_for_all_before_and_all_after_for_it(void **state)
 	expect_nothing();
 	put_text("x");
 	EXPECT({ 1, 1 }, { 3, 0 }, { 4, 0 }, { 5, 0 });
-	/* The drain is over. */
+	/* The drain (request 3) is complete, so new requests do not wait for it. */
 	SUBMIT(read_pipe(0), nop(0));
 	EXPECT({ 2, 0 });
 	put_text("x");
@@ -93,7 +94,9 @@ static void what_is_held_can_be_cancelled(void **state)
 {
 	(void)state;
 	open_pipe(8);
-	/* After the drain is cancelled, request 4 does not wait for request 1. */
+	/*
+	 * Once the drain (request 2) is cancelled, request 4 does not wait for request 1.
+	 */
 	SUBMIT(read_pipe(0), nop(UAIO_DRAIN), nop(0), nop(0));
 	assert_int_equal(cancel(3), 0);
 	EXPECT({ 3, -ECANCELED });
@@ -104,7 +107,8 @@ static void what_is_held_can_be_cancelled(void **state)
 	put_text("x");
 	EXPECT({ 1, 1 });
 	/*
-	 * Cancelling request 3 of a chain also cancels request 4, but not the drain before.
+	 * Cancelling request 3 also cancels request 4, which is linked to it, but not the
+	 * drain (request 2) before it.
 	 */
 	SUBMIT(read_pipe(0), nop(UAIO_LINK | UAIO_DRAIN), nop(UAIO_LINK),
 	       nop(0), nop(0));
@@ -152,7 +156,10 @@ static void closing_waits_for_nothing_that_is_held(void **state)
 	close_pipe();
 }
 
-/* The first request has left its group, but its completion is not posted yet. */
+/*
+ * A drain waits for a request that has left its group, and whose completion is not posted
+ * yet.
+ */
 static void a_drain_waits_until_what_was_before_is_posted(void **state)
 {
 	const struct uaio_sqe first = { .op = UAIO_OP_NOP,
@@ -201,7 +208,7 @@ static long write_all(void *arg)
 	return 0;
 }
 
-/* The first request completes at about the time when the drain is submitted. */
+/* Each read completes at about the time when the drain behind it is submitted. */
 static void a_drain_may_meet_the_end_of_what_was_before(void **state)
 {
 	unsigned nr = unit_rounds(2000);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Held requests when the process exits, executes another program, or forks. Requests that
- * start after an accepted write are finished, too; the exit waits for no others.
+ * Held requests (they wait in a chain or behind a drain, and have not started) when the
+ * process exits, executes another program, or forks. An exit waits for held requests
+ * that start when an accepted write completes, but for no other held requests.
  */
 #undef NDEBUG
 #include "flow/gate.h"
@@ -16,8 +17,8 @@ static uint32_t leaver_tid; /* atomic */
 static uint32_t has_left;   /* atomic */
 
 /*
- * A thread that has woken the leaving thread waits here until the leaving thread has left or
- * sleeps again.
+ * A hook for FUTEX_WAKE. A thread that has woken the leaving thread (in exit or exec) waits
+ * here until the leaving thread has ended or sleeps again.
  */
 static bool linger(long nr, const long args[6], long *ret_res)
 {
@@ -140,7 +141,10 @@ static long submit_chain(void *arg)
 	return 0;
 }
 
-/* A chain that began during an exec might lose its write, so it waits. */
+/*
+ * A chain that began during an exec could lose its write. So the submitting thread waits at
+ * the gate (gate.h) until the exec has failed.
+ */
 static void a_chain_waits_at_the_gate_before_it_begins(void **state)
 {
 	struct unit_thread submitter;
@@ -150,7 +154,10 @@ static void a_chain_waits_at_the_gate_before_it_begins(void **state)
 	handle = unit_context(8);
 	assert_true(uaio_enter());
 	assert_true(uaio_gate_leave());
-	/* While a request is pending, waiting threads do not time out. */
+	/*
+	 * Count a request as pending, so that threads at the gate continue to wait
+	 * (gate.h, I4).
+	 */
 	uaio_gate_delay();
 	uaio_leave();
 	unit_thread_start(&submitter, submit_chain, &fd);
@@ -172,7 +179,10 @@ static long submit_write(void *arg)
 	return 0;
 }
 
-/* The exec may still happen, and queued writes would then be lost. */
+/*
+ * A thread that has waited at the gate for long continues. It executes its write
+ * itself, since an exec, which may still happen, would lose a queued write.
+ */
 static void who_waits_at_the_gate_for_long_executes_its_writes(void **state)
 {
 	struct unit_thread submitter;
@@ -192,7 +202,7 @@ static void who_waits_at_the_gate_for_long_executes_its_writes(void **state)
 	assert_int_equal(found[0], 'w');
 	assert_true(uaio_gate_is_closed());
 	assert_true(uaio_enter());
-	/* A signal handler that interrupts the exec calls exec again. */
+	/* This thread calls exec again, like a signal handler that interrupts an exec. */
 	assert_false(uaio_gate_leave());
 	uaio_gate_stay();
 	uaio_leave();
@@ -204,8 +214,7 @@ static void who_waits_at_the_gate_for_long_executes_its_writes(void **state)
 }
 
 /*
- * In a child of fork(), there are no requests of the parent, but the child has its own engine
- * and chains.
+ * A child of fork() has none of the parent's requests, but an engine and chains of its own.
  */
 static int have_nothing(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chains. Completions have the same order and results as from the kernel's io_uring, except
- * that the kernel, when cancelling, does not find requests that have not started.
+ * Chains. Completions have the same order and results as from the kernel's io_uring, with
+ * one exception: the kernel does not find a request to cancel if it has not started.
  */
 #undef NDEBUG
 #include "flow/link.h"
@@ -15,8 +15,8 @@
 static const int64_t LONG_NS = 600000 * 1000000ll;
 
 /*
- * Expect three events, the first two in either order: a thread that was trying the request
- * may complete it.
+ * Expect three events, the first two in either order. (The read is completed by the thread
+ * that expires the timer, or by a thread that was trying the read.)
  */
 static void expect_timeout(const struct got gots[3])
 {
@@ -56,7 +56,7 @@ static void a_chain_that_need_not_wait_completes_when_submitted(void **state)
 
 	(void)state;
 	handle = unit_context(8);
-	/* Use a file in memory, because requests on other files may wait. */
+	/* Use a file in memory, on which requests never wait. */
 	assert_int_equal(uaio_look_up(fd, &file), 0);
 	assert_int_equal(uaio_file_kind(file), UAIO_KIND_MEMORY);
 	SUBMIT(rw(UAIO_OP_READ, fd, SIZE, UAIO_LINK), nop(UAIO_LINK),
@@ -131,11 +131,16 @@ static void a_descriptor_is_looked_up_when_its_turn_comes(void **state)
 	EXPECT({ 1, 0 }, { 2, -EBADF }, { 3, -ECANCELED });
 	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
 	       rw(UAIO_OP_WRITE, fd, 1, UAIO_LINK), nop(0));
-	/* Closing the descriptor does not wait. */
+	/*
+	 * Closing the descriptor does not wait for the linked write, which has not started.
+	 */
 	unit_close(fd);
 	put_text("x");
 	EXPECT({ 1, 1 }, { 2, -EBADF }, { 3, -ECANCELED });
-	/* The descriptor need not be open when the chain is submitted. */
+	/*
+	 * The descriptor is not open while the chain is submitted. It is opened before the
+	 * linked requests start.
+	 */
 	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
 	       rw(UAIO_OP_READ, fd, SIZE, UAIO_LINK), vector(fd, UAIO_LINK),
 	       poll_of(fd, 0));
@@ -209,14 +214,16 @@ static void a_linked_timer_cancels_what_takes_too_long(void **state)
 	       timer(UAIO_OP_LINK_TIMER, MS, UAIO_LINK), nop(0));
 	expect_timeout(
 		(struct got[]){ { 2, -ETIME }, { 1, -ECANCELED }, { 3, 0 } });
-	/* The timer of the second request starts when that request does. */
+	/*
+	 * A linked timer starts with the request before it, which here starts after 5 ms.
+	 */
 	SUBMIT(timer(UAIO_OP_TIMER, 5 * MS, UAIO_LINK_HARD),
 	       rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
 	       timer(UAIO_OP_LINK_TIMER, 2 * MS, UAIO_LINK_HARD), nop(0));
 	EXPECT({ 1, -ETIME });
 	expect_timeout((struct got[]){
 		{ 3, -ETIME }, { 2, -ECANCELED }, { 4, -ECANCELED } });
-	/* No cancelled read consumes the byte. */
+	/* The cancelled reads must not consume this byte. */
 	put_text("x");
 	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, 0));
 	EXPECT({ 1, 1 });
@@ -234,7 +241,7 @@ static void a_linked_timer_ends_with_its_request(void **state)
 	       timer(UAIO_OP_LINK_TIMER, LONG_NS, UAIO_LINK), nop(0));
 	put_text("x");
 	EXPECT({ 1, 1 }, { 2, -ECANCELED }, { 3, 0 });
-	/* Cancelling only the timer does not affect its request. */
+	/* If only the timer is cancelled, the read continues. */
 	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
 	       timer(UAIO_OP_LINK_TIMER, LONG_NS, UAIO_LINK), nop(0));
 	assert_int_equal(cancel(2), 0);
@@ -290,7 +297,10 @@ static long write_all(void *arg)
 	return 0;
 }
 
-/* Whether the timer or its request ends first, each request of the chain completes once. */
+/*
+ * The timer expires at about the time when its read gets a byte. Whichever ends first, each
+ * request of the chain completes once.
+ */
 static void a_timer_and_its_request_may_end_together(void **state)
 {
 	unsigned nr = unit_rounds(2000);
@@ -333,8 +343,9 @@ static struct uaio_sqe read_by_worker(int fd, int64_t off, uint8_t links)
 }
 
 /*
- * As a worker has the request, its linked timer is the first request that parks. The queue's
- * home (which epoll serves its parked requests) is then chosen under the group's lock.
+ * A worker has the read, so its linked timer is the first request that parks. The queue's
+ * home (the epoll that watches its parked requests) is then chosen while the group's lock
+ * is held.
  */
 static int settle_for_a_linked_timer(void)
 {
@@ -366,8 +377,8 @@ static void a_linked_timer_may_be_the_first_that_is_parked(void **state)
 }
 
 /*
- * The only worker executes a no-op, then a read that does not return. The request linked to
- * the no-op completes before that read.
+ * The only worker executes a no-op, then a read that does not return. The request that is
+ * linked to the no-op completes before the read returns.
  */
 static int block_after_a_chain(void)
 {

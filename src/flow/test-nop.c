@@ -20,7 +20,8 @@
 
 enum { SIZE = UNIT_KEY_BYTES, NR = 1000 };
 
-static const uint64_t OBJ = 0xabcdef0000000000; /* io_event.obj of request 0 */
+/* io_event.obj of the event of request 0 */
+static const uint64_t OBJ = 0xabcdef0000000000;
 
 static struct uaio_sqe nop(unsigned i, bool is_async)
 {
@@ -80,8 +81,8 @@ static long look(uint64_t handle, struct io_event *events, long nr)
 }
 
 /*
- * Check that each of the no-ops [0, nr) has one correct event, and that there are no other
- * events.
+ * Reap the events of the no-ops [0, nr). Check that each no-op has one correct event, and
+ * that there are no other events.
  */
 static void assert_one_event_each(uint64_t handle, unsigned nr)
 {
@@ -121,7 +122,7 @@ static void workers_execute_each_no_op_once(void **state)
 	(void)state;
 	uaio_counters_read(&before);
 	for (unsigned round = 0; round < unit_rounds(200); round++) {
-		/* Submit 1 to 1000 no-ops at a time. */
+		/* Submit a number of no-ops from 1 to 1000. */
 		unsigned nr = 1 + round * 997 % NR;
 
 		submit_nops(handle, nr, true);
@@ -145,7 +146,7 @@ static void a_no_op_signals_its_eventfd(void **state)
 
 		assert_int_equal(uaio_resfd_get(fd, &sqe.word), 0);
 		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
-		/* Reaping waits for the worker. */
+		/* read() waits until the worker has completed the no-op. */
 		assert_int_equal(read(fd, &count, sizeof(count)),
 				 sizeof(count));
 		assert_int_equal(count, 1);
@@ -155,7 +156,10 @@ static void a_no_op_signals_its_eventfd(void **state)
 	unit_close(fd);
 }
 
-/* A file in memory and a ready pipe, on which requests otherwise are executed inline. */
+/*
+ * Requests on a file in memory and on a ready pipe are executed inline, unless they ask for
+ * a worker.
+ */
 static void a_request_that_asks_for_a_worker_gets_one(void **state)
 {
 	static const char text[SIZE] = "text";
@@ -205,8 +209,8 @@ static void a_request_that_asks_for_a_worker_gets_one(void **state)
 }
 
 /*
- * Hold the only worker in a read, so that later requests stay queued. Return: the file of the
- * read.
+ * The only worker executes a read that the gate holds, so later requests stay queued.
+ * Return: the file that is read.
  */
 static int hold_the_worker(uint64_t handle, char *buffer)
 {
@@ -228,7 +232,8 @@ static int cancel_some(void)
 	uint64_t handle;
 	unsigned seen = 0;
 
-	unit_allow_threads(2); /* the manager, and one worker */
+	/* allow two threads: the manager and one worker */
+	unit_allow_threads(2);
 	if (unit_engine(NULL) < 0)
 		return 1;
 	handle = unit_context(NR_NOPS + 1);
@@ -271,7 +276,10 @@ static void a_queued_no_op_is_cancelled_once(void **state)
 	assert_int_equal(unit_in_child(cancel_some), 0);
 }
 
-/* A thread that closes a file, or ends the process, searches the queue. */
+/*
+ * A thread that closes a file, or ends the process, searches the work queue, in which there
+ * are no-ops.
+ */
 static int look_through_no_ops(void)
 {
 	static const char text[SIZE] = "text";

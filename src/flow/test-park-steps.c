@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread (the victim) parks a request and is stopped after each of its instructions in turn.
- * While it is stopped, another thread (the intruder) makes the file ready, closes it, cancels
- * the request or closes its queue.
+ * A thread (the victim) parks a request and is stopped after each of its instructions in
+ * turn. While the victim is stopped, another thread (the intruder) makes the file ready,
+ * closes it, cancels the request, or closes its queue.
  */
 #undef NDEBUG
 #include "flow/flow.h"
@@ -20,7 +20,11 @@ enum { FIRST = 1, PARKED = 2, NR_EVENTS = 4 };
 
 static const int64_t LONG_NS = 600000 * 1000000ll;
 
-/* A parked read in another context, so that the fallback thread runs. */
+/*
+ * A read in another context, which waits for its file. Without this read, the library
+ * would not run its fallback thread, which executes requests whose files become ready
+ * (ready/fallback.c).
+ */
 static struct {
 	int ends[2];
 	uint64_t handle;
@@ -28,9 +32,13 @@ static struct {
 } other;
 
 static struct uaio_req *req; /* RUNNING, before uaio_req_park() */
-static uint64_t old;         /* the context of req */
+static uint64_t old;         /* handle of the context of req */
 
-/* Let the fallback thread execute instructions with breakpoints. */
+/*
+ * A hook for prctl(2), by which each new thread of the library sets its name. The hook
+ * lets the new thread, for example the fallback thread, execute code that has
+ * breakpoints.
+ */
 static bool let_step(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
@@ -43,8 +51,10 @@ static bool let_step(long nr, const long args[6], long *ret_res)
 static void begin(void)
 {
 	/*
-	 * Free a context, which leaves a hole in ring memory. A longer ring does not fit into
-	 * the hole, so the new context has another handle.
+	 * The context `first` is destroyed below, and leaves a gap in the memory for
+	 * rings. The ring of the context under test is placed in this gap. The ring of
+	 * replace_queue() is too long for the gap, so its context gets another handle
+	 * (the ring's address).
 	 */
 	uint64_t first = unit_context(NR_EVENTS);
 	struct iocb iocb;
@@ -70,7 +80,7 @@ static void open_empty_pipe(void)
 	old = handle;
 }
 
-/* What the intruder does while the victim is stopped */
+/* What the intruder does while the victim is stopped: */
 
 static long feed_and_reap(void *arg)
 {
@@ -79,7 +89,7 @@ static long feed_and_reap(void *arg)
 	return unit_reap_one(handle);
 }
 
-/* Only reap: the byte was written before. */
+/* Only reap: the byte was written to the pipe before. */
 static long just_reap(void *arg)
 {
 	(void)arg;
@@ -110,7 +120,10 @@ static bool is_parked_key(const struct uaio_cancel_aim *aim,
 	return sqe->key == PARKED;
 }
 
-/* Cancel like a front-end that accepts EALREADY for a request which then ends as cancelled. */
+/*
+ * Cancel with ends_unparked set (cancel.h): a request that is about to be parked ends
+ * as cancelled instead, although the call returns -EALREADY for it.
+ */
 static long end_parked(void *arg)
 {
 	static const struct uaio_cancel_aim aim = {
@@ -129,7 +142,7 @@ static long end_parked(void *arg)
 	return ret;
 }
 
-/* Reuse the queue's memory for another queue. */
+/* Destroy the context, and reuse the memory of its queue for another context. */
 static long replace_queue(void *arg)
 {
 	(void)arg;
@@ -161,7 +174,7 @@ static void finish_closed(void)
 	unit_close(ends[1]);
 }
 
-/* Victim 1: a thread that has executed a request parks it by uaio_req_park() */
+/* Victim 1: a thread that owns a RUNNING request parks it by uaio_req_park(). */
 
 static void make_running(const struct uaio_sqe *sqe)
 {
@@ -176,15 +189,18 @@ static void make_running(const struct uaio_sqe *sqe)
 	req->next = has_file ? UAIO_NEXT_WAIT_FILE : UAIO_NEXT_WAIT_TIME;
 	uaio_submission_end(&submission, 1);
 	/*
-	 * Choose the queue's home (which epoll serves it) now; the submissions of victim 2
-	 * choose it while they park.
+	 * Choose the queue's home now (the epoll that watches its parked requests), so that
+	 * uaio_req_park() need not. Victim 2 chooses the home while it parks.
 	 */
 	assert_int_equal(uaio_ready_expect(req->group), 0);
 	uaio_ready_unexpect(req->group);
 	uaio_leave();
 }
 
-/* Use a multishot request, so that a canceller marks it while it is RUNNING. */
+/*
+ * Make the read a multishot request: only such a request is marked by a canceller while
+ * RUNNING.
+ */
 static void make_running_read(void)
 {
 	struct uaio_sqe sqe;
@@ -223,7 +239,10 @@ static void make_running_timer_for_long(void)
 	make_running_timer(LONG_NS);
 }
 
-/* Park as a worker does. Return: as uaio_req_park(). */
+/*
+ * Park req as a worker does.
+ * Return: as for uaio_req_park().
+ */
 static long park(void *arg)
 {
 	int ret;
@@ -251,7 +270,10 @@ static void check_got_closed(long victims, long intruders)
 	finish_closed();
 }
 
-/* The request was either marked and not parked, or was parked and cancelled. */
+/*
+ * Either the intruder marked the request, and it was not parked; or the request was parked,
+ * and the intruder cancelled it.
+ */
 static void check_cancelled(long victims, long intruders)
 {
 	assert_true((victims == -ECANCELED && intruders < 0) ||
@@ -275,8 +297,8 @@ static void check_timed(long victims, long intruders)
 }
 
 /*
- * Victim 2: a submission parks the last of its requests. If it has two, the first completes
- * at once and starts the last.
+ * Victim 2: a submission whose last request is parked. If there are two requests, the first
+ * completes at once, and the last, which is linked to it, starts.
  */
 
 static long submit_to_old(struct uaio_sqe *sqes, unsigned nr)
@@ -319,7 +341,7 @@ static long submit_chain(void *arg)
 	return submit_to_old(sqes, 2);
 }
 
-/* The linked timer has expired; the read waits. */
+/* Submit a read that waits, and a linked timer that has already expired. */
 static long submit_with_timer(void *arg)
 {
 	struct uaio_sqe sqes[] = {
@@ -331,7 +353,10 @@ static long submit_with_timer(void *arg)
 	return submit_to_old(sqes, 2);
 }
 
-/* All requests are complete: the parked one with result res, the other one with 0. */
+/*
+ * Check that all requests are complete: the parked request with the result res, the
+ * other request, if any, with 0.
+ */
 static void check_last(long victims, int64_t res)
 {
 	struct io_event events[2];
@@ -343,14 +368,22 @@ static void check_last(long victims, int64_t res)
 	finish();
 }
 
-/* The intruder has reaped all events. With one event it returns that event's result, 1. */
+/*
+ * The intruder has reaped the events of all the victim's requests. If the victim
+ * submitted two requests, the intruder returned 2. If it submitted one, the intruder
+ * returned the result of its event: the length 1. In both cases this is the number of
+ * requests.
+ */
 static void check_submitted(long victims, long intruders)
 {
 	assert_int_equal(intruders, victims);
 	finish();
 }
 
-/* Return: how many events there are. */
+/*
+ * Write a byte, and reap two events.
+ * Return: how many events were reaped.
+ */
 static long feed_and_reap_two(void *arg)
 {
 	(void)arg;
@@ -358,7 +391,10 @@ static long feed_and_reap_two(void *arg)
 	return reap_two(NULL);
 }
 
-/* The intruder cancelled the request, or did not find it, and it can be cancelled now. */
+/*
+ * Either the intruder cancelled the request, or it came too early to find it; then cancel
+ * the request now.
+ */
 static void check_submit_cancelled(long victims, long intruders)
 {
 	assert_true(intruders >= 0 || cancel(PARKED) >= 0);
@@ -366,8 +402,9 @@ static void check_submit_cancelled(long victims, long intruders)
 }
 
 /*
- * The intruder cancelled the request; or it got EALREADY, and the request ends without being
- * parked; or it did not find the request, which can be cancelled now.
+ * Either the intruder cancelled the request; or it got -EALREADY, and the request ends
+ * without being parked; or it came too early to find the request; then cancel the request
+ * now.
  */
 static void check_submit_ended(long victims, long intruders)
 {
@@ -390,7 +427,10 @@ static long feed(void *arg)
 	return 0;
 }
 
-/* One request ended the other, or the read ended when the timer was about to cancel it. */
+/*
+ * The timer cancelled the read; or the completed read cancelled the timer; or the read
+ * completed just before the timer could cancel it.
+ */
 static void check_one_ended_the_other(long victims, long intruders)
 {
 	struct io_event events[2];
@@ -417,7 +457,10 @@ static void step(void (*prepare)(void), unit_step_fn *victim,
 		.prepare = prepare,
 		.check = check,
 		.nr_min = 100,
-		/* A submission has many more instructions, so stop only after every 11th. */
+		/*
+		 * A submission has many more instructions than park(). So stop it only
+		 * after every 11th.
+		 */
 		.stride = victim == park ? 1 : 11,
 	};
 

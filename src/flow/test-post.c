@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Posting completions to a queue. The sink of this test only counts them. */
+/*
+ * Posting completions to a queue. This test's sink (the functions that receive them) only
+ * counts them.
+ */
 #undef NDEBUG
 #include "flow/post.h"
 
@@ -13,24 +16,27 @@
 #include "unit.h"
 
 /*
- * A client object as front-ends (kernel AIO, io_uring, POSIX AIO) have. Its memory is never
- * reused for another type (queue.h, I1), as a thread of one test case may read it in the next.
+ * An object with a queue, as front-ends (kernel AIO, io_uring, POSIX AIO) have. Its memory
+ * is never reused for another type (queue.h, I1), because a thread of one test case may
+ * still read it in the next.
  */
 static struct {
 	struct uaio_queue queue;
 
-	/* under the queue's lock */
+	/* these members change under the queue's lock */
 	uint32_t nr; /* atomic: completions received but not reaped */
 	uint64_t sum_data;
 	unsigned nr_posts;
-	unsigned nr_unlocked; /* posts without the lock */
-	uint32_t nr_asked;    /* atomic: calls of is_met() */
-	uint32_t asked_by;    /* atomic: the last thread that called is_met() */
-	/* atomic: how often the queue was pinned at that call */
+	/* posts for which the queue's lock was not held */
+	unsigned nr_unlocked;
+	uint32_t nr_asked; /* atomic: how often is_met() was called */
+	uint32_t asked_by; /* atomic: the last thread that called is_met() */
+	/* atomic: how many pins the queue had when is_met() was last called */
 	uint32_t pins_then;
 
 	unsigned nr_drops;
-	unsigned nr_locked; /* drops with the lock held */
+	/* calls of drop_words() for which the queue's lock was held */
+	unsigned nr_locked;
 	uint64_t sum_words;
 } client;
 
@@ -94,7 +100,10 @@ static uint64_t open_queue(void)
 	return generation;
 }
 
-/* Open a queue. Return: its generation. */
+/*
+ * Initialise and open the client's queue.
+ * Return: its generation.
+ */
 static uint64_t begin(void)
 {
 	size_t at = offsetof(typeof(client), nr);
@@ -119,7 +128,7 @@ static void end(void)
 
 typedef void post_fn(struct uaio_queue *queue, const struct uaio_post *post);
 
-/* Post nr completions, with data from 1. */
+/* Post nr completions by one call of post. Their data are 1, 2, ... */
 static void post_by(post_fn *post, unsigned nr, bool is_inline, uint64_t word)
 {
 	struct uaio_completion completions[8] = { 0 };
@@ -133,7 +142,10 @@ static void post_by(post_fn *post, unsigned nr, bool is_inline, uint64_t word)
 	assert_true(nr <= NR_ELEMENTS(completions));
 	for (unsigned i = 0; i < nr; i++)
 		completions[i].data = i + 1;
-	/* One request in the middle of the post has a word. */
+	/*
+	 * Only the completion in the middle has a word: a value that the front-end
+	 * chose (sink.h).
+	 */
 	completions[nr / 2].word = word;
 	assert_true(uaio_enter());
 	post(&client.queue, &all);
@@ -160,7 +172,7 @@ static long wait_for(void *arg)
 
 	if (!uaio_enter())
 		return -EAGAIN;
-	/* uaio_queue_sleep() may return 0 at any time; the front-end then looks again. */
+	/* Wait again after a return of 0, which may come at any time. */
 	do
 		ret = uaio_queue_sleep(&client.queue, waiting->generation,
 				       waiting->need, &wait);
@@ -169,9 +181,7 @@ static long wait_for(void *arg)
 	return ret;
 }
 
-/*
- * Generations
- */
+/* Generations */
 
 static void each_generation_has_a_number_of_its_own(void **state)
 {
@@ -190,7 +200,7 @@ static void each_generation_has_a_number_of_its_own(void **state)
 	uaio_queue_unlock(&client.queue);
 	uaio_queue_fini(&client.queue);
 
-	/* The memory is reused. */
+	/* Open another queue in the same memory. */
 	second = begin();
 	assert_true(second > first);
 	uaio_queue_lock(&client.queue);
@@ -206,7 +216,10 @@ static void nobody_waits_in_a_generation_that_is_over(void **state)
 	(void)state;
 	end();
 	assert_int_equal(wait_for(&waiting), -EINVAL);
-	/* Not in a later generation either, whose completions are for others. */
+	/*
+	 * When a later generation has begun, a thread still cannot wait for this one:
+	 * the completions are for threads of the later generation.
+	 */
 	(void)begin();
 	assert_int_equal(wait_for(&waiting), -EINVAL);
 	post(1);
@@ -226,7 +239,10 @@ static void all_waiters_are_told_that_a_generation_is_over(void **state)
 	for (unsigned i = 0; i < NR; i++)
 		unit_await_sleep(&threads[i]);
 	close_queue();
-	/* Threads that have not checked yet now find another generation. */
+	/*
+	 * Some woken threads may check the generation only now, when the next one has
+	 * begun.
+	 */
 	(void)open_queue();
 	for (unsigned i = 0; i < NR; i++)
 		assert_int_equal(unit_thread_join(&threads[i]), -EINVAL);
@@ -234,9 +250,7 @@ static void all_waiters_are_told_that_a_generation_is_over(void **state)
 	end();
 }
 
-/*
- * Posts
- */
+/* Posts */
 
 static post_fn *const posts[] = { uaio_queue_post, uaio_queue_post_parted };
 
@@ -254,7 +268,7 @@ static void the_sink_gets_each_post_under_the_lock(void **state)
 		assert_int_equal(client.nr_unlocked, 0);
 		assert_int_equal(client.queue.nr_queued, 3);
 		assert_int_equal(client.queue.nr_inline, 1 + 2);
-		/* No thread waits, so is_met() is not called. */
+		/* No thread waits, so the post need not call is_met(). */
 		assert_int_equal(client.nr_asked, 0);
 		assert_int_equal(client.nr_drops, 0);
 		end();
@@ -328,8 +342,9 @@ static void one_post_wakes_all_for_whom_it_is_enough(void **state)
 }
 
 /*
- * A waiting thread may have to be woken through a descriptor, which does not exist in another
- * descriptor table. So a thread with its own table has the agent wake the waiting thread.
+ * A waiting thread may have to be woken through a descriptor of the library's table. A
+ * posting thread with its own descriptor table does not have that descriptor. So it lets
+ * the agent wake the waiting thread.
  */
 static void the_agent_wakes_for_a_thread_that_has_parted(void **state)
 {
@@ -342,7 +357,7 @@ static void the_agent_wakes_for_a_thread_that_has_parted(void **state)
 	unit_thread_start(&thread, wait_for, &waiting);
 	unit_await_sleep(&thread);
 	store_relaxed(&client.nr_asked, 0);
-	/* The queue is pinned until the agent has responded. */
+	/* The queue stays pinned until the agent has woken the thread. */
 	post_by(uaio_queue_post_parted, 1, false, 0);
 	assert_int_equal(load_relaxed(&client.nr_asked), 1);
 	assert_true(load_relaxed(&client.asked_by) != me);
@@ -354,9 +369,7 @@ static void the_agent_wakes_for_a_thread_that_has_parted(void **state)
 	end();
 }
 
-/*
- * Threads that post at the same time
- */
+/* Threads that post at the same time */
 
 enum { NR_POSTERS = 4 };
 

@@ -24,8 +24,8 @@
 #include "flow/post.h"
 
 /*
- * Time a worker's read on a file system that refuses RWF_NOWAIT: if such reads are fast,
- * later ones may be executed inside io_submit (trust.h).
+ * If a file system refuses RWF_NOWAIT, time a worker's read of its file. If such reads
+ * are fast, later reads of the file may be executed inside io_submit (trust.h).
  */
 static int64_t execute(struct uaio_req *req, struct uaio_worker *worker)
 {
@@ -42,7 +42,11 @@ static int64_t execute(struct uaio_req *req, struct uaio_worker *worker)
 	return res;
 }
 
-/* Park a multishot request again. It gives up the ownership of its wait queue. */
+/*
+ * Park a multishot request again. While the worker executed the request, the other
+ * requests of its wait queue (the parked reads, or the parked writes, of its file) had
+ * to wait. This ends now.
+ */
 static void park_again(struct uaio_req *req)
 {
 	int ret;
@@ -58,8 +62,9 @@ static void park_again(struct uaio_req *req)
 }
 
 /*
- * Return: whether a worker read from an O_NONBLOCK file that was empty. The request had not
- * waited for the file, as the client wanted a worker (is_async).
+ * Return: whether a worker's read failed with EAGAIN because the file is O_NONBLOCK and
+ * empty. Since the client had asked for a worker (is_async), the library has not waited
+ * until the file was ready.
  */
 static bool was_too_early(const struct uaio_req *req, int64_t res)
 {
@@ -67,7 +72,10 @@ static bool was_too_early(const struct uaio_req *req, int64_t res)
 	       !req->file->is_unpollable;
 }
 
-/* Return: whether this worker has to read until the file is empty for a multishot request. */
+/*
+ * Return: whether this worker must repeat the read of a multishot request until its file is
+ * empty.
+ */
 static __attribute__((noinline)) bool takes_all(const struct uaio_req *req)
 {
 	int fd = uaio_file_use(req->file);
@@ -77,7 +85,10 @@ static __attribute__((noinline)) bool takes_all(const struct uaio_req *req)
 	return takes;
 }
 
-/* Return: whether a canceller has marked the request (cancel.c, I4). */
+/*
+ * Return: whether a canceller has marked the request, so that it must not wait again
+ * (cancel.c, I4).
+ */
 static bool is_unwanted(const struct uaio_req *req)
 {
 	struct uaio_group *group = req->group;
@@ -90,8 +101,8 @@ static bool is_unwanted(const struct uaio_req *req)
 }
 
 /*
- * Execute a multishot request and post its results until its file is empty, or a canceller has
- * marked the request (its peer may send for ever).
+ * Execute a multishot request again and again, and post the results, until its file is
+ * empty or a canceller has marked the request. (The peer may send for ever.)
  * Return: the last result.
  */
 static __attribute__((noinline)) int64_t
@@ -105,9 +116,10 @@ take_all(struct uaio_req *req, struct uaio_worker *worker, int64_t res)
 }
 
 /*
- * A worker has executed a multishot request, as its file has only blocking calls. Unless the
- * request is over, post its result and park it again, as run.c does.
- * Return: whether it was parked.
+ * A worker has executed a multishot request, because there is only a blocking system
+ * call for the request's file. Unless the request is over, post its result and park it
+ * again, as run.c does for other files.
+ * Return: whether the request was parked.
  */
 static __attribute__((noinline)) bool goes_on(struct uaio_req *req, int64_t res)
 {
@@ -120,7 +132,10 @@ static __attribute__((noinline)) bool goes_on(struct uaio_req *req, int64_t res)
 	return true;
 }
 
-/* Not inline, so that run_work() need not save many registers for items that never block. */
+/*
+ * Not inline: else run_work() would save many registers even for work items that never
+ * block.
+ */
 static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 						   struct uaio_worker *worker)
 {
@@ -132,7 +147,10 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 		uaio_asleep_run(req, worker);
 		return;
 	}
-	/* Try the kernel first, as it splits large requests by itself. */
+	/*
+	 * Try kernel AIO before splitting the request, as the kernel splits large
+	 * requests itself.
+	 */
 	if (uaio_kernel_submit(req, worker)) {
 		uaio_wq_returned(worker);
 		return;
@@ -148,8 +166,8 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 	if (unlikely(ioprio))
 		uaio_thread_give_ioprio(old_ioprio);
 	/*
-	 * Called before the event is posted, so that this worker can serve the client's next
-	 * request.
+	 * Report the end of the system call before the event is posted: the client may
+	 * react to the event by a new request, which this worker can then execute.
 	 */
 	uaio_wq_returned(worker);
 	if (unlikely(req->sqe.is_multishot) && !takes && goes_on(req, res))
@@ -205,7 +223,10 @@ static void refuse_work(struct uaio_work *work)
 
 static bool is_awaited(const struct uaio_work *work)
 {
-	/* A thread in exit or exec waits for whole requests, not for parts of requests. */
+	/*
+	 * True if a thread in exit or exec waits for the request. Such a thread does
+	 * not wait for a single part of a split request (split/).
+	 */
 	return !work->is_part && unlikely(uaio_gate_is_closed()) &&
 	       uaio_req_delays_exit(uaio_req_of(work));
 }

@@ -25,9 +25,12 @@
 #include "issue/policy.h"
 #include "issue/submit.h"
 
-/* Starting a request that was held (a later request of a chain) */
+/* Starting a request that was HELD, because it waited for an earlier request */
 
-/* Return: 0, with a reference to the file registered at index place; or -EBADF. */
+/*
+ * Get the registered file at the index `place`, and a reference to it.
+ * Return: 0 or -EBADF.
+ */
 static int get_fixed(struct uaio_queue *queue, int place,
 		     struct uaio_file **ret_file)
 {
@@ -35,7 +38,7 @@ static int get_fixed(struct uaio_queue *queue, int place,
 	return *ret_file ? 0 : -EBADF;
 }
 
-/* Write the name of the request's file, for tracers. */
+/* If a tracer is attached, record the name of the request's file for it. */
 static void name_file(const struct uaio_req *req)
 {
 	struct uaio_live_block *stats = uaio_stats_mine();
@@ -45,8 +48,8 @@ static void name_file(const struct uaio_req *req)
 }
 
 /*
- * For a poll of a file that the front-end made (a ring): the front-end may substitute another
- * file.
+ * The request polls a file that the front-end itself has made (UAIO_FILE_F_RING), for
+ * example a ring. Let the front-end choose another file for the request to poll.
  */
 static __attribute__((noinline)) void replace_polled(struct uaio_req *req,
 						     struct uaio_file **file)
@@ -62,8 +65,9 @@ static __attribute__((noinline)) void replace_polled(struct uaio_req *req,
 }
 
 /*
- * As uaio_file_get(), but if the entry says that requests cannot use its file, look up the
- * descriptor again, as uaio_look_up_again() does: the entry may be outdated.
+ * As uaio_file_get(). But if the library's entry for fd says that requests cannot use
+ * the file, the entry may be outdated: look up the descriptor again, as
+ * uaio_look_up_again() does.
  */
 static int get_current(int fd, struct uaio_file **ret_file)
 {
@@ -79,7 +83,10 @@ static int get_current(int fd, struct uaio_file **ret_file)
 	return uaio_file_get(fd, ret_file);
 }
 
-/* Look up the request's file. Return: 0, or -errno. */
+/*
+ * A held request has no file before it starts: look up its file now.
+ * Return: 0, or -errno.
+ */
 static int attach(struct uaio_req *req)
 {
 	struct uaio_file *file;
@@ -93,7 +100,9 @@ static int attach(struct uaio_req *req)
 	    req->sqe.op == UAIO_OP_POLL)
 		replace_polled(req, &file);
 	/*
-	 * The descriptor stays open until unuse_stream() or, for a regular file, completion.
+	 * For a registered file, the request uses a descriptor of the library, which
+	 * stays open until the request completes. If the file is a stream, it stays
+	 * open only until unuse_stream().
 	 */
 	if (req->sqe.is_fixed)
 		req->sqe.fd = uaio_file_use(file);
@@ -107,8 +116,8 @@ static int attach(struct uaio_req *req)
 }
 
 /*
- * Called after issuing: a request on a registered stream needs only the file, not a descriptor
- * number.
+ * Called after a request on a registered file was issued. If the file is a stream, the
+ * request no longer needs the library's descriptor of it.
  */
 static void unuse_stream(struct uaio_req *req)
 {
@@ -117,8 +126,9 @@ static void unuse_stream(struct uaio_req *req)
 }
 
 /*
- * Only the submitting thread executes requests of regular files here. Such a call may take
- * long, and would delay other work if another thread made it.
+ * Issue req in this thread, or leave it to a worker. This may be another thread than
+ * the one that submitted req. It then leaves requests of regular files to workers: they
+ * may take long, and would delay the work of this thread.
  */
 static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
 				struct uaio_outcome *ret)
@@ -127,7 +137,10 @@ static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
 	bool is_poll = op->class == UAIO_CLASS_POLL;
 	enum uaio_next next;
 
-	/* Threads with the right credentials have to make the request's calls. */
+	/*
+	 * This thread does not have the request's credentials. Leave the system calls
+	 * to threads that have these credentials.
+	 */
 	if (unlikely(!uaio_req_is_mine(req)))
 		return req->file && !uaio_req_inode(req) ? UAIO_NEXT_WAIT_FILE
 							 : UAIO_NEXT_WORKER;
@@ -150,8 +163,8 @@ static void notify_start(struct uaio_req *req)
 }
 
 /*
- * Decide which faults the request has, and defer it if a fault says so. Return: 0, or the
- * error of a fault.
+ * Decide which injected faults the request has, and defer the request if a fault says so.
+ * Return: 0, or the -errno that a fault injects.
  */
 static __attribute__((noinline)) int have_fault(struct uaio_req *req)
 {
@@ -165,7 +178,10 @@ static __attribute__((noinline)) int have_fault(struct uaio_req *req)
 	return plan.error;
 }
 
-/* Return: 0; or the -errno with which req is refused, or with which a fault makes it fail. */
+/*
+ * Return: 0; or the -errno with which req completes, because it is refused or an
+ * injected fault says so.
+ */
 static int prepare(struct uaio_req *req)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
@@ -176,7 +192,10 @@ static int prepare(struct uaio_req *req)
 		ret = op->prep(&req->sqe, req->file);
 	if (ret == 0 && op->class == UAIO_CLASS_TIMER)
 		notify_start(req);
-	/* The kernel also selects a buffer for a regular file without waiting. */
+	/*
+	 * Select a provided buffer for a read of a regular file now, without waiting, as
+	 * the kernel does.
+	 */
 	if (ret == 0 && req->sqe.op == UAIO_OP_READ_SELECT &&
 	    uaio_req_inode(req))
 		ret = uaio_rw_select(&req->sqe);
@@ -206,7 +225,10 @@ static enum uaio_next start(struct uaio_req *req, int64_t *ret_res)
 	unuse_stream(req);
 	if (ret == 0 && uaio_next_parks(next)) {
 		ret = uaio_ready_expect_req(req);
-		/* If part of the request is done, that part is the result. */
+		/*
+		 * If part of the request is executed, the result is the length of that
+		 * part, not an error.
+		 */
 		if (ret < 0 && outcome.res)
 			ret = (int)outcome.res;
 	}
@@ -223,11 +245,12 @@ void uaio_chain_init(void)
 	uaio_link_init(start);
 }
 
-/*
- * Building a chain
- */
+/* Building a chain */
 
-/* Check sqe without a file, as the file may exist only when the request starts. */
+/*
+ * Check sqe as if its file were open for reading and writing: the real file may not exist
+ * before the request starts.
+ */
 static int mistake_on_any(const struct uaio_sqe *sqe)
 {
 	static const struct uaio_file any = {
@@ -236,7 +259,9 @@ static int mistake_on_any(const struct uaio_sqe *sqe)
 	};
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 
-	/* Polls and requests of sockets can only be checked with their file. */
+	/*
+	 * Polls and requests on sockets cannot be checked without their real file.
+	 */
 	return op->class == UAIO_CLASS_POLL || op->is_of_socket
 		       ? 0
 		       : op->prep(sqe, &any);
@@ -258,7 +283,7 @@ static int mistake_on_fixed(struct uaio_queue *queue,
 	return ret;
 }
 
-/* Return: the -errno because of which the request can never be executed; or 0. */
+/* Return: 0, or the -errno with which the request would fail whenever it is executed. */
 static int mistake(const struct uaio_chain *chain, const struct uaio_sqe *sqe)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
@@ -268,14 +293,17 @@ static int mistake(const struct uaio_chain *chain, const struct uaio_sqe *sqe)
 	if (sqe->op == UAIO_OP_LINK_TIMER &&
 	    (!chain->last || chain->last->sqe.op == UAIO_OP_LINK_TIMER))
 		return -EINVAL;
-	/* Earlier requests of the chain may create the socket. */
+	/* The socket may not exist yet: an earlier request of the chain may create it. */
 	if (op->is_of_socket)
 		return mistake_on_any(sqe);
 	if (sqe->is_fixed)
 		return mistake_on_fixed(chain->batch->by.queue, sqe);
 	if (!op->has_no_file)
 		ret = uaio_look_up(sqe->fd, &file);
-	/* A request on a ring fails only when it starts, as in the kernel. */
+	/*
+	 * As in the kernel, an invalid request on the file of a ring fails only when it
+	 * starts, not here.
+	 */
 	if (ret == -EBADF || (file && uaio_file_has(file, UAIO_FILE_F_RING)))
 		return mistake_on_any(sqe);
 	return ret < 0 ? ret : op->prep(sqe, file);
@@ -302,7 +330,7 @@ static bool has_next(const struct uaio_sqe *sqe)
 static void pass(struct uaio_batch *batch)
 {
 	uaio_gate_pass(&batch->handover);
-	/* Post earlier completions first. */
+	/* Post the completions of earlier requests before the chain begins. */
 	uaio_batch_post(batch);
 }
 
@@ -324,9 +352,10 @@ static void begin(struct uaio_chain *chain)
 }
 
 /*
- * Create a request that starts later, on a descriptor that stays open. *sqe is changed to use
- * that descriptor.
- * Return: NULL if that is not possible.
+ * Create a request that starts later. Until then the client may close its descriptor,
+ * so the request uses a descriptor of the library: sqe->fd and sqe->is_fixed are
+ * changed.
+ * Return: NULL if the request cannot be created.
  */
 static struct uaio_req *new_deferred(struct uaio_batch *batch,
 				     struct uaio_file *file,
@@ -343,7 +372,11 @@ static struct uaio_req *new_deferred(struct uaio_batch *batch,
 	}
 	sqe->fd = uaio_file_use(file);
 	ret = uaio_req_new(&batch->by, file, sqe, false, &req);
-	/* The descriptor of a stream is used until the request is issued, as in attach(). */
+	/*
+	 * If the file is a stream, the library's descriptor stays open until the
+	 * request is issued (unuse_stream()). For a regular file, uaio_req_new() keeps
+	 * it open.
+	 */
 	if (ret < 0 || uaio_req_inode(req))
 		uaio_file_unuse(file);
 	if (!is_shared)
@@ -375,7 +408,7 @@ bool uaio_chain_defer(struct uaio_batch *batch, struct uaio_file *file,
 	return true;
 }
 
-/* Check the request's memory from now on (check.h), even if the request never starts. */
+/* Watch the request's memory from now on (check.h), even if the request never starts. */
 static __attribute__((noinline)) void check(struct uaio_req *req)
 {
 	const uintptr_t tail = uaio_queue_tail(uaio_queue_of(req->group));
@@ -387,8 +420,8 @@ static __attribute__((noinline)) void check(struct uaio_req *req)
 }
 
 /*
- * error: the -errno with which sqe is refused, or 0; is_late: the error appears only when sqe
- * starts.
+ * error: 0, or the -errno with which sqe is refused. is_late: report the error only when
+ * sqe starts.
  */
 static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 	       bool is_late)
@@ -398,7 +431,10 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 		.links = sqe->links,
 		.fd = -1,
 		.word = sqe->word,
-		/* The request becomes a no-op, which returns the late error when it starts. */
+		/*
+		 * The refused request is replaced by a no-op. If is_late, the no-op
+		 * returns the error when it starts.
+		 */
 		.len = is_late ? (uint32_t)error : 0,
 		.data = sqe->data,
 		.key = sqe->key,
@@ -424,7 +460,7 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 		else
 			chain->first = req;
 		chain->last = req;
-		/* A drain anywhere makes the whole chain a drain. */
+		/* If any request of a chain is a drain, the whole chain is a drain. */
 		if (sqe->links & UAIO_DRAIN)
 			chain->first->sqe.links |= UAIO_DRAIN;
 	}
@@ -434,9 +470,9 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 }
 
 /*
- * Return: whether the request fails with this error only when its turn comes, because the
- * error depends on the file: the file is not open for this access, or does not support a flag
- * or an offset.
+ * Return: whether the request fails with this error only when it starts; otherwise the
+ * error cancels the whole chain at once. True for errors that depend on the file: the
+ * file is not open for this access, or does not support a flag or an offset.
  */
 static bool is_result(const struct uaio_sqe *sqe, int error)
 {

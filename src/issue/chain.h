@@ -2,20 +2,23 @@
 /*
  * Chains: submitting requests that are linked (link.h)
  *
- * Beside its batch (submit.h), a front-end (kernel AIO, io_uring or POSIX AIO) begins a chain.
- * It adds to the chain each request that has a flag in sqe.links, or that is submitted while
- * the chain is open or a drain is pending (drain.h); all others go to the batch. The first
- * request without a link flag, or the end of the submission, completes the chain. Only then
- * does its first request start, so that an invalid request cancels the whole chain. The other
- * requests, and those that a drain releases, start when the submission ends, as in the kernel:
- * requests of the submission that are in no chain start before them.
+ * A front-end (kernel AIO, io_uring or POSIX AIO) begins a chain beside its batch
+ * (submit.h). It adds to the chain each request that has a flag in sqe.links. It also
+ * adds each request that is submitted while the chain is open or a drain is pending
+ * (drain.h). All other requests go to the batch. The first request without a link flag,
+ * or the end of the submission, completes the chain. Only then does the chain's first
+ * request start, so that an invalid request can cancel the whole chain. The later
+ * requests of the chain, and all requests that a drain releases, start when the
+ * submission ends. As in the kernel, the requests of the batch start before these.
  *
- * The file of a request in a chain is looked up when the request starts, as in the kernel:
- * until then the descriptor may be opened, or another file registered at its index. If no file
- * is open there at that time, the request fails with EBADF. Its arguments are checked when it
- * is added, against the file that the descriptor refers to at that time.
+ * As in the kernel, the file of a request in a chain is looked up when the request
+ * starts. Until then the program may open the descriptor, or register another file at
+ * the request's index. If there is no file when the request starts, the request fails
+ * with EBADF. The arguments of a request are checked earlier, when it is added, against
+ * the file that its descriptor has at that moment.
  *
- * Context: as in submit.h. A chain belongs to its thread.
+ * Context: any thread that has entered (entry.h). Only the thread that began a chain
+ * uses it.
  *
  * Tested by test-link.c.
  */
@@ -35,18 +38,21 @@ struct uaio_chain {
 	struct uaio_batch *batch;      /* borrows */
 	struct uaio_req *first, *last; /* or NULL */
 	bool is_open;
-	bool is_broken; /* the whole chain has to be cancelled */
-	/* even the first request of the chain starts only when the submission ends */
+	bool is_broken; /* all requests of the chain have to be cancelled */
+	/* all requests of the chain, even the first, start only when the submission ends */
 	bool is_late;
-	int mistake; /* -errno of the last request added; or 0 */
+	int mistake; /* error of the request added last, as -errno; 0: none */
 	bool has_later;
-	/* PREPPED, to start when the submission ends; unset unless has_later */
+	/*
+	 * requests in the state PREPPED (req.h) that start when the submission ends;
+	 * initialised only if has_later
+	 */
 	struct list later;
 };
 
 /*
- * Return: whether sqe has to be added to the chain, not to the batch, because it is linked, is
- * a drain, or comes after a drain that it must not overtake (drain.h).
+ * Register the function that starts held requests (link.h). Called each time the engine
+ * starts.
  */
 void uaio_chain_init(void);
 
@@ -62,8 +68,8 @@ static inline bool uaio_chain_is_open(const struct uaio_chain *chain)
 }
 
 /*
- * Return: whether sqe has to be added to the chain, not to the batch: it is linked, or a
- * drain, or would overtake a drain (drain.h).
+ * Return: whether sqe has to be added to the chain, not to the batch. This is so if sqe is
+ * linked or a drain, or if sqe must wait for a drain (drain.h).
  */
 static inline bool uaio_chain_takes(const struct uaio_chain *chain,
 				    const struct uaio_sqe *sqe)
@@ -73,9 +79,10 @@ static inline bool uaio_chain_takes(const struct uaio_chain *chain,
 }
 
 /*
- * Add a request to the chain; without an open chain, begin one.
- * Return: 0: the request will have its completion; -EAGAIN: memory is refused, so the request
- * is refused and the earlier ones of its chain are cancelled.
+ * Add a request to the chain; if no chain is open, begin one.
+ * Return: 0: the request will have its completion; -EAGAIN: there is no memory for the
+ * request. It then has no completion, and the earlier requests of its chain are
+ * cancelled.
  */
 int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe);
 
@@ -86,16 +93,16 @@ int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe);
 int uaio_chain_add_fixed(struct uaio_chain *chain, const struct uaio_sqe *sqe);
 
 /*
- * Add a request that the front-end refuses: it completes with error. If is_late, it fails when
- * its turn comes; otherwise the whole chain is cancelled.
+ * Add a request that the front-end refuses: it completes with error. If is_late, it does so
+ * when it would start; otherwise the whole chain is cancelled at once.
  */
 int uaio_chain_refuse(struct uaio_chain *chain, const struct uaio_sqe *sqe,
 		      int error, bool is_late);
 
 /*
- * For submit.c: defer a request of the batch by the time in plan (defer.h). The request then
- * forms a chain by itself. The caller has pinned the queue.
- * Return: false if the request cannot be deferred; the caller still has to issue it.
+ * For submit.c: make a request of the batch start later, after plan->defer_ns
+ * (defer.h). The request then forms a chain by itself. The caller has pinned the queue.
+ * Return: false if the request cannot be deferred; the caller then issues it.
  */
 struct uaio_fault_plan;
 bool uaio_chain_defer(struct uaio_batch *batch, struct uaio_file *file,

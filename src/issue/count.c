@@ -35,7 +35,7 @@ void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
 		batch->first_end = outcome->end;
 	}
 	batch->end = outcome->end;
-	/* Called last, so that no value has to be kept across this call. */
+	/* This call is last, so that no value has to be saved across it. */
 	if (uaio_stats_is_traced(stats))
 		uaio_record_inline(stats, batch->by.queue, file, sqe, outcome);
 }
@@ -53,7 +53,11 @@ void uaio_batch_count_handed_over(struct uaio_batch *batch,
 	req->weight = batch->weight;
 	if (batch->weight) {
 		req->handed_over = uaio_cycles();
-		/* If the request was tried first, the submission began with that try. */
+		/*
+		 * This request is the first of its submission. If this thread has tried
+		 * to execute the request, the submission began then (outcome->start);
+		 * else it begins now.
+		 */
 		if (!batch->nr_inline && !batch->nr_handed_over)
 			batch->start = outcome->start ? outcome->start
 						      : req->handed_over;
@@ -68,9 +72,10 @@ void uaio_batch_count_handed_over(struct uaio_batch *batch,
 }
 
 /*
- * Each inline request is counted with the time of the whole submission, as its event is
- * posted at the end. Reading the clock is the most expensive part of counting, so an inline
- * request is timed only once, around its system call.
+ * The events of inline requests are posted when the submission ends. So the total time
+ * of each inline request is the time of the whole submission. Reading the clock is the
+ * most expensive part of counting. So of an inline request itself, only the system call
+ * is timed.
  */
 void uaio_batch_count_call(const struct uaio_batch *batch)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For the files of issue/: counting a batch whose stats is not NULL. Context: the thread that
- * submits the batch.
+ * Counts the requests of a batch (submit.h), if the member `stats` of the batch is not
+ * NULL. Used by the files of issue/ only. Context: the thread that submits the batch.
  */
 #ifndef UAIO_ISSUE_COUNT_H
 #define UAIO_ISSUE_COUNT_H
@@ -19,14 +19,14 @@ void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
 		      const struct uaio_outcome *outcome);
 
 /*
- * Count a request that was created because its first try did not complete it. next: where it
- * goes. Does nothing if batch->stats is NULL.
+ * Count a request that the submitting thread did not complete at once, and so has
+ * created. next: what the request waits for. Does nothing if batch->stats is NULL.
  */
 void uaio_batch_count_handed_over(struct uaio_batch *batch,
 				  struct uaio_req *req, enum uaio_next next,
 				  const struct uaio_outcome *outcome);
 
-/* Count a batch that has ended. */
+/* Add a batch that has ended to the statistics. */
 void uaio_batch_count_call(const struct uaio_batch *batch);
 
 #endif /* UAIO_ISSUE_COUNT_H */

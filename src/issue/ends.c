@@ -2,17 +2,18 @@
 /*
  * The policy for SPLICE and TEE, which have two files, at least one of them a pipe
  *
- * The submitting thread makes the call if neither file makes it wait. SPLICE_F_NONBLOCK keeps
- * a pipe from waiting. A regular file ignores that flag, so the library first checks, as for a
- * read, that the pages are in the page cache. A write is executed here as long as the writes
- * of its inode are fast (policy.h). A worker makes all other calls. A worker also repeats a
- * call that has failed in the submitting thread, as the descriptor may refer to another file
- * by now.
+ * The submitting thread makes the system call if neither file makes it wait. With
+ * SPLICE_F_NONBLOCK the call does not wait for a pipe. The flag has no effect on a
+ * regular file. So before the call reads a regular file, the library checks, as for a
+ * read, that the pages are in the page cache. The call writes to a regular file in this
+ * thread only as long as writes of the inode are fast (policy.h). A worker makes all
+ * other calls. A worker also repeats a call that has failed in the submitting thread,
+ * because the descriptor may refer to another file by now.
  *
- * Race, accepted: a splice waits for the mutex of a pipe, as reads and writes of the pipe do.
- * A worker whose splice waits for a disk or a file server holds this mutex meanwhile. If a
- * pipe is not ready, a worker makes the call; so the submitting thread can have to wait only
- * if several requests use the pipe at once.
+ * Accepted race: a splice waits for the mutex of a pipe, as reads and writes of the
+ * pipe do. A worker holds this mutex while its splice waits for a disk or a file
+ * server. The submitting thread makes a call only if the pipe is ready. So it can block
+ * on the mutex only if another request uses the same pipe at the same time.
  *
  * Tested by test-ends.c.
  */
@@ -32,23 +33,29 @@
 #include "issue/policy.h"
 #include "issue/submit.h"
 
-/* One of the two files, and how the call uses it. */
+/* One of the two files of a splice or tee. */
 struct end {
 	struct uaio_file *file; /* borrows: file.h, I2 */
 	struct uaio_inode *inode;
-	struct uaio_sqe
-		sqe;   /* the call as a read or write of this file alone */
+	/*
+	 * a read or write of this file alone; its offset is the splice's offset in this
+	 * file, its length is that of the splice
+	 */
+	struct uaio_sqe sqe;
 	uint64_t room; /* capacity of a pipe, in bytes; 0: a regular file */
 };
 
-/* Return: the capacity in bytes if fd is a pipe that is ready; otherwise 0. */
+/* Return: the capacity of the pipe in bytes, if fd is a pipe and ready; otherwise 0. */
 static uint64_t ask_pipe(int fd, bool is_in)
 {
 	static const struct timespec zero;
 	struct pollfd pfd = { .fd = fd, .events = is_in ? POLLIN : POLLOUT };
 	int room;
 
-	/* Polling takes no mutex of the pipe; F_GETPIPE_SZ waits for the mutex. */
+	/*
+	 * poll() does not take the pipe's mutex. fcntl(F_GETPIPE_SZ) waits for the
+	 * mutex, so call it only if the pipe is ready.
+	 */
 	if (sys_ppoll(&pfd, 1, &zero, NULL, 0) <= 0)
 		return 0;
 	room = sys_fcntl(fd, F_GETPIPE_SZ, 0);
@@ -56,8 +63,8 @@ static uint64_t ask_pipe(int fd, bool is_in)
 }
 
 /*
- * Store what this file of sqe is. Return: whether it is a ready pipe, or a local regular file
- * or block device.
+ * Fill in *ret for one of the two files of sqe.
+ * Return: whether the file is a ready pipe, or a local regular file or block device.
  */
 static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 		    struct end *ret)
@@ -73,7 +80,10 @@ static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 		.len = sqe->len,
 	};
 	ret->room = 0;
-	/* Registered files are looked up only when a request is created. */
+	/*
+	 * Leave registered files to a worker: they are looked up only when a request is
+	 * created.
+	 */
 	if (args->files[which] || args->is_place[which] ||
 	    uaio_look_up(ret->sqe.fd, &ret->file) < 0)
 		return false;
@@ -82,7 +92,10 @@ static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 		ret->room = ask_pipe(ret->sqe.fd, is_in);
 		return ret->room;
 	}
-	/* If an offset is given, the kernel refuses a file that is no longer a regular one. */
+	/*
+	 * The descriptor may refer to a stream by now. If the request has an offset,
+	 * the kernel's call then fails. So check here only if it has none.
+	 */
 	if (ret->sqe.off == UAIO_OFF_POSITION &&
 	    uaio_is_misplaced(ret->file, &ret->sqe))
 		return false;
@@ -90,15 +103,19 @@ static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 	       !uaio_file_has(ret->file, UAIO_FILE_F_REMOTE);
 }
 
-/* Return: whether requests of the inode may hold its lock for as long as a disk takes. */
+/*
+ * Return: whether other requests of the inode may hold the inode's lock while they wait for
+ * a disk.
+ */
 static bool is_busy(const struct uaio_inode *inode)
 {
 	return uaio_inode_is_busy(inode) || uaio_inode_has_direct(inode);
 }
 
 /*
- * Read what the call would move into a small buffer, at most as much as the pipe holds.
- * Return: whether all of it is in the page cache.
+ * Read the bytes that the call would move, at most as many as the pipe holds, into a small
+ * buffer with RWF_NOWAIT.
+ * Return: whether all of them are in the page cache.
  */
 static bool is_cached(struct uaio_file *file, const struct uaio_sqe *sqe,
 		      uint64_t bytes)
@@ -134,7 +151,7 @@ static bool is_cached(struct uaio_file *file, const struct uaio_sqe *sqe,
 	return true;
 }
 
-/* Return: whether the file can be spliced from without waiting for its device. */
+/* Return: whether a splice from the file will not wait for the file's device. */
 static bool may_read(const struct end *in, uint64_t room)
 {
 	struct uaio_file *file = in->file;

@@ -7,7 +7,10 @@
 #include "file/inspect.h"
 #include "split/bounce.h"
 
-/* Query the size into *end, unless it is known. Return: whether it is known now. */
+/*
+ * Make *end the file's size plus 1, unless *end is already set.
+ * Return: whether *end is set.
+ */
 static bool find_end(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		     uint64_t *end)
 {
@@ -49,8 +52,9 @@ bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
 }
 
 /*
- * A request at the file position moves the position for the next request, so even a read is
- * ordered like a write. A resize may change what any read finds.
+ * A request at the file position, even a read, moves the position for the next request.
+ * A resize may change what any read finds. So such a request excludes all others: order
+ * it like a write of the whole file.
  */
 static enum uaio_order order_as_write(struct uaio_range *ret_range)
 {
@@ -59,8 +63,9 @@ static enum uaio_order order_as_write(struct uaio_range *ret_range)
 }
 
 /*
- * The kernel only gives an O_DIRECT read to the device, so a later O_DIRECT write may be
- * executed first; all other reads are executed inside io_submit.
+ * The kernel executes reads inside io_submit, except O_DIRECT reads: io_submit only
+ * submits an O_DIRECT read to the device. So even in the kernel, a later O_DIRECT write
+ * in place may overtake an O_DIRECT read (order.h, I5).
  */
 static enum uaio_order order_of_read(const struct uaio_file *file,
 				     const struct uaio_sqe *sqe,
@@ -76,7 +81,9 @@ static enum uaio_order order_of_read(const struct uaio_file *file,
 					      : UAIO_ORDER_READ;
 }
 
-/* Query the file's size only if another request depends on it. */
+/*
+ * Query the file's size only if this write or another request of the inode depends on it.
+ */
 static enum uaio_order order_of_write(struct uaio_file *file,
 				      const struct uaio_sqe *sqe, uint64_t end,
 				      struct uaio_range *ret_range)
@@ -102,9 +109,10 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 	enum uaio_op_class class = uaio_optab[sqe->op].class;
 
 	/*
-	 * Even with has_no_order some requests are ordered: writes that are handed over, as
-	 * each would wait for the inode's lock anyway; changes of the size, because exclusive
-	 * writes depend on it; and requests at the file position, because of the position.
+	 * With has_no_order (io_uring) most requests are not ordered. Three kinds of
+	 * requests are ordered even so. A write that is handed over would wait for the
+	 * inode's lock anyway. A change of the size matters to exclusive writes, which
+	 * depend on the size. A request at the file position moves the position.
 	 */
 	if (uaio_sqe_rules(sqe)->has_no_order && class != UAIO_CLASS_WRITE &&
 	    class != UAIO_CLASS_RESIZE && sqe->off != UAIO_OFF_POSITION)
@@ -113,8 +121,8 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 	case UAIO_CLASS_SYNC: return UAIO_ORDER_SYNC;
 	case UAIO_CLASS_RESIZE: return order_as_write(ret_range);
 	/*
-	 * A request about the file (attributes, advice) waits for ordered writes, but no
-	 * request waits for it.
+	 * A request for attributes or advice waits for ordered writes, but no request waits
+	 * for it.
 	 */
 	case UAIO_CLASS_ABOUT: return UAIO_ORDER_NONE;
 	case UAIO_CLASS_WRITE: return order_of_write(file, sqe, end, ret_range);
@@ -123,8 +131,8 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 }
 
 /*
- * Return: whether an earlier request that has not returned must be executed before this
- * request.
+ * Return: whether some earlier request of the inode is being executed, and must have
+ * returned before this request begins.
  */
 static bool is_awaited(struct uaio_file *file, const struct uaio_sqe *sqe)
 {
@@ -132,7 +140,7 @@ static bool is_awaited(struct uaio_file *file, const struct uaio_sqe *sqe)
 	enum uaio_order order;
 	bool is_awaited = false;
 
-	/* Without a reference the inode might be freed with the entry. */
+	/* Without a reference to the file, its inode might be freed. */
 	if (!uaio_file_try_get(file))
 		return false;
 	if (file->inode) {

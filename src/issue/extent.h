@@ -15,27 +15,29 @@
 #include "wait/order.h"
 
 /*
- * ret_range: the bytes that a write changes. If the write extends the file, these are all
- * bytes from the old end of the file on, because an earlier read of these bytes must still
- * find the old end. end: the file's size plus 1; or 0: then the function queries the size and
- * stores it there.
+ * ret_range: the bytes that a write changes. If the write extends the file, these are
+ * all bytes from the old end of the file on: a read of these bytes that was submitted
+ * earlier must still find the old end. end: the file's size plus 1; if 0, the function
+ * queries the size and stores it there.
  * Return: whether the write extends the file.
  */
 bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		       uint64_t *end, struct uaio_range *ret_range);
 
 /*
- * Return: how the request is ordered among the requests of its inode; ret_range: as in
- * place.h. end: as in uaio_is_extending(); the policy may just have queried the size. The
- * caller has a reference to the file.
+ * Return: how the request is ordered among the requests of its inode. ret_range: the
+ * bytes that it reads or changes (struct uaio_range, req/place.h). end: as in
+ * uaio_is_extending(); not 0 if the policy has just queried the size. The caller has a
+ * reference to the file.
  */
 enum uaio_order uaio_order_of(struct uaio_file *file,
 			      const struct uaio_sqe *sqe, uint64_t end,
 			      struct uaio_range *ret_range);
 
 /*
- * Return: whether a request, for which uaio_order_of() has been called, waits for other
- * requests of its inode, or other requests may have to wait for it.
+ * uaio_order_of() has been called for the request.
+ * Return: whether the request waits for other requests of its inode, or other requests may
+ * have to wait for it.
  */
 static inline bool uaio_has_order(const struct uaio_req *req)
 {
@@ -44,16 +46,17 @@ static inline bool uaio_has_order(const struct uaio_req *req)
 }
 
 /*
- * Return: whether a request has to wait for earlier requests that read or change the same
- * bytes (order.h, I4 and I5). inode: that of file, borrowed (file.h, I2).
+ * Return: whether a request has to wait for earlier requests that read or change the
+ * same bytes (order.h, I4 and I5). inode: the inode of file, borrowed (file.h, I2).
  */
 bool uaio_is_held_up(struct uaio_file *file, const struct uaio_inode *inode,
 		     const struct uaio_sqe *sqe);
 
 /*
- * Return: whether the request may be executed inline, inside the submitting call, or has to be
- * queued because of other requests on the inode. If it may, the caller calls
- * uaio_inode_end_inline() after the execution. inode: that of file, borrowed (file.h, I2).
+ * Return: true if the request may be executed inline (inside the submitting call); the
+ * caller then calls uaio_inode_end_inline() after the execution. false if the request
+ * has to be queued because of other requests on the inode. inode: the inode of file,
+ * borrowed (file.h, I2).
  */
 bool uaio_begin_inline(struct uaio_file *file, struct uaio_inode *inode,
 		       const struct uaio_sqe *sqe);

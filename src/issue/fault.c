@@ -24,13 +24,16 @@
 #include "req/stats.h"
 #include "split/align.h"
 
-enum { RWF_ATOMIC_ = 0x40 }; /* newer than many machines' headers */
+enum { RWF_ATOMIC_ = 0x40 }; /* RWF_ATOMIC, which older headers lack */
 enum { VALUE_MAX = 48, NAMED_MAX = 16 };
 
 static struct {
 	struct uaio_lock lock; /* rank FAULT */
 
-	/* under lock, for each fault */
+	/*
+	 * for each fault, under the lock: how many requests it applies to, and how many
+	 * have got it
+	 */
 	uint64_t nr_seen[UAIO_FAULTS_MAX];
 	uint64_t nr_made[UAIO_FAULTS_MAX];
 } counts;
@@ -41,8 +44,8 @@ void uaio_fault_init(void)
 }
 
 /*
- * Return: a pseudo-random number from seed, n and use. (This is the finaliser of SplitMix64,
- * whose outputs for consecutive numbers are independent enough for statistics.)
+ * Return: a pseudo-random number that depends on seed, n and use. (This is the last step of
+ * SplitMix64, whose outputs for consecutive numbers are independent enough for statistics.)
  */
 static uint64_t hash(uint64_t seed, uint64_t n, uint64_t use)
 {
@@ -54,7 +57,10 @@ static uint64_t hash(uint64_t seed, uint64_t n, uint64_t use)
 	return x ^ x >> 31;
 }
 
-/* Return: a number below bound, each with equal probability. */
+/*
+ * Return: a number from 0 to bound - 1. All are equally probable if `random` is uniformly
+ * distributed.
+ */
 static uint64_t scaled(uint64_t random, uint64_t bound)
 {
 	return (uint64_t)((unsigned __int128)random * bound >> 64);
@@ -65,8 +71,8 @@ enum use { WHETHER, HOW_SHORT, HOW_LATE };
 /* Which requests a fault applies to */
 
 /*
- * Return: how many bytes a read, write, send or receive is to transfer; 0 for other
- * operations.
+ * Return: how many bytes a read, write, send or receive is to transfer; 0 for any other
+ * operation.
  */
 static uint64_t bytes_of(const struct uaio_sqe *sqe)
 {
@@ -83,7 +89,10 @@ static uint64_t bytes_of(const struct uaio_sqe *sqe)
 	}
 }
 
-/* Return: whether the path of the request's file is known. */
+/*
+ * Get the path of the request's file.
+ * Return: whether the path is known.
+ */
 static bool read_path(const struct uaio_sqe *sqe, char ret_path[PATH_MAX])
 {
 	char link[32];
@@ -112,7 +121,10 @@ static bool is_for(const struct uaio_fault *fault, const struct uaio_sqe *sqe)
 	       (!fault->path[0] || is_at_path(fault->path, sqe));
 }
 
-/* Return: whether only= permits the fault for request number n. */
+/*
+ * Return: whether the option only= allows the fault for request number n; true if the
+ * fault has no such option.
+ */
 static bool is_among(const struct uaio_fault *fault, uint64_t n)
 {
 	const struct uaio_fault_range *ranges =
@@ -124,7 +136,11 @@ static bool is_among(const struct uaio_fault *fault, uint64_t n)
 	return !fault->nr_only;
 }
 
-/* Return: whether the n-th request to which the fault applies suffers it. The lock is held. */
+/*
+ * Return: whether the fault's options select the n-th request to which the fault
+ * applies. nr_made: how many earlier requests the options have selected. The lock is
+ * held.
+ */
 static bool has_locked(const struct uaio_fault *fault, uint64_t n,
 		       uint64_t nr_made)
 {
@@ -136,8 +152,8 @@ static bool has_locked(const struct uaio_fault *fault, uint64_t n,
 }
 
 /*
- * Count a request to which fault i applies. Return: its number if it suffers the fault;
- * otherwise 0.
+ * Give the next number to a request to which fault i applies.
+ * Return: the number if the request gets the fault; otherwise 0.
  */
 static uint64_t draw(unsigned i)
 {
@@ -155,7 +171,10 @@ static uint64_t draw(unsigned i)
 
 /* Short transfers */
 
-/* Return: whether a stream may move fewer bytes than it could. */
+/*
+ * Return: whether the kernel might transfer fewer bytes than requested on a stream.
+ * Only then may the fault "short" shorten the transfer.
+ */
 static bool may_stream_be_short(const struct uaio_file *file,
 				const struct uaio_sqe *sqe, uint64_t bytes)
 {
@@ -177,7 +196,7 @@ static bool may_be_short(const struct uaio_file *file,
 	case UAIO_OP_READV:
 	case UAIO_OP_WRITE:
 	case UAIO_OP_WRITEV:
-		/* An atomic write is never short. */
+		/* A write with RWF_ATOMIC is never short. */
 		if (sqe->rw_flags & RWF_ATOMIC_)
 			return false;
 		break;
@@ -194,7 +213,7 @@ static bool may_be_short(const struct uaio_file *file,
 	       may_stream_be_short(file, sqe, bytes);
 }
 
-/* Return: the number of which a shortened length must be a multiple; 0: not known. */
+/* Return: the alignment that a shortened length must have, in bytes; 0: not known. */
 static uint64_t unit_of(struct uaio_file *file, const struct uaio_sqe *sqe)
 {
 	struct uaio_alignment alignment;
@@ -209,8 +228,8 @@ static uint64_t unit_of(struct uaio_file *file, const struct uaio_sqe *sqe)
 }
 
 /*
- * The vectors belong to the client and must not change: leave out the last vectors; or, if
- * even the first vector has too many bytes, use only part of it.
+ * The vectors belong to the client and must not change. So drop the last vectors; or, if
+ * even the first vector has more than `bytes` bytes, use only part of that vector.
  */
 static bool cut_vectors(struct uaio_sqe *sqe, uint64_t bytes)
 {
@@ -233,7 +252,10 @@ static bool cut_vectors(struct uaio_sqe *sqe, uint64_t bytes)
 	return true;
 }
 
-/* Reduce the length of sqe. Return: false if that is not possible. */
+/*
+ * Reduce the length of sqe by a random amount.
+ * Return: false if no shorter length is possible.
+ */
 static bool cut(struct uaio_file *file, struct uaio_sqe *sqe, uint64_t random)
 {
 	uint64_t bytes = bytes_of(sqe), unit, nr_units;
@@ -254,9 +276,9 @@ static bool cut(struct uaio_file *file, struct uaio_sqe *sqe, uint64_t random)
 /* Deferring */
 
 /*
- * Return: whether the kernel might start the request later than it was submitted, and not in
- * order with other requests of its file, because one of the kernel's workers may execute it,
- * or because it may wait for a stream.
+ * Return: whether the kernel might start the request some time after its submission, and
+ * not in order with other requests of its file. The kernel does so if one of its workers
+ * executes the request, or if the request waits for a stream.
  */
 static bool may_begin_later(struct uaio_file *file, const struct uaio_sqe *sqe)
 {
@@ -317,7 +339,9 @@ static void count(enum uaio_fault_kind kind)
 
 /* Logging changes */
 
-/* Replace control characters, which would split the line into other fields. */
+/*
+ * Replace control characters: a tab or newline would be read as the end of a field or line.
+ */
 static void clean(char *text)
 {
 	for (; *text; text++)
@@ -342,8 +366,9 @@ static void format_value(const struct uaio_fault *fault,
 }
 
 /*
- * For `uaio check`: append a line to the log (fault.h, I3): fault i has changed request n from
- * `asked` to sqe. If the line cannot be written, the change is still made.
+ * For `uaio check`: append a line to the log (fault.h, I3), which says that fault i has
+ * changed request n from `asked` to sqe. If the line cannot be written, the change is still
+ * made.
  */
 static __attribute__((noinline)) void log_change(unsigned i, uint64_t n,
 						 const struct uaio_sqe *asked,
@@ -373,7 +398,10 @@ static __attribute__((noinline)) void log_change(unsigned i, uint64_t n,
 	(void)uaio_append(to, line, len + 1);
 }
 
-/* Return: whether only= names n, alone or in a short range. */
+/*
+ * Return: whether the option only= contains n, as a single number or in a range of at
+ * most NAMED_MAX numbers.
+ */
 static bool is_named(const struct uaio_fault *fault, uint64_t n)
 {
 	const struct uaio_fault_range *ranges =
@@ -397,7 +425,7 @@ static void report_place(unsigned i, uint64_t n, uint32_t record)
 void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
 		     uint32_t record, struct uaio_fault_plan *ret)
 {
-	/* Keep the original, as a fault may shorten sqe. */
+	/* The request before any fault, as a fault may shorten sqe. */
 	const struct uaio_sqe asked = *sqe;
 
 	*ret = (struct uaio_fault_plan){ .record = record };

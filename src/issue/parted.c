@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads with a descriptor table of their own (table.h): they execute their requests
- * themselves by plain calls, however long these take, and post each completion at once.
- * Tested by src/aio/test-resfd.c and test/host/tables.c.
+ * Threads with a descriptor table of their own (table.h) execute their requests themselves
+ * by plain system calls, however long these take, and post each completion at once. Tested
+ * by src/aio/test-resfd.c and test/host/tables.c.
  */
 #include <poll.h>
 
@@ -36,8 +36,8 @@ static int64_t execute_to_end(const struct uaio_op_def *op,
 }
 
 /*
- * Wait until no request keeps others off the inode: earlier requests have returned (order.h,
- * I2).
+ * Wait while the inode is busy: an earlier request waits or runs, and all later
+ * requests of the inode must wait for it (order.h, I2).
  */
 static void await_inode(const struct uaio_file *file)
 {
@@ -65,7 +65,10 @@ static int execute_parted(struct uaio_file *file, const struct uaio_sqe *sqe,
 	return 0;
 }
 
-/* The thread executes its requests itself, so it sleeps for the time of a delay. */
+/*
+ * If a fault delays the completion, this thread sleeps for that time, as no other
+ * thread completes its requests.
+ */
 static int execute_parted_faulty(struct uaio_file *file,
 				 const struct uaio_sqe *sqe,
 				 struct uaio_outcome *ret)

@@ -16,7 +16,10 @@ static bool is_in_order(const struct uaio_req *req)
 	       uaio_optab[req->sqe.op].class != UAIO_CLASS_POLL;
 }
 
-/* Take references to the files of a splice. Return: 0 or -errno. */
+/*
+ * Take references to the two files of a splice.
+ * Return: 0 or -errno.
+ */
 static __attribute__((noinline)) int fix_ends(struct uaio_req *req)
 {
 	struct uaio_queue *queue = uaio_queue_of(req->group);
@@ -25,13 +28,17 @@ static __attribute__((noinline)) int fix_ends(struct uaio_req *req)
 			     queue->sink->get_fixed);
 }
 
-/* Decide where a request goes that is not ordered. */
+/* Decide what a request that is not ordered has to wait for. */
 static enum uaio_next place_by_itself(const struct uaio_req *req,
 				      enum uaio_next next)
 {
 	if (uaio_next_parks(next))
 		return next;
-	/* A call that blocks on a stream may last for ever; it must not delay a close. */
+	/*
+	 * A worker's call on a stream may block for ever, and close() waits for calls
+	 * on its descriptor. So let the worker use a private duplicate of the
+	 * descriptor.
+	 */
 	if (req->file)
 		(void)uaio_file_make_private(req->file);
 	return UAIO_NEXT_WORKER;
@@ -40,12 +47,15 @@ static enum uaio_next place_by_itself(const struct uaio_req *req,
 static enum uaio_next place_in_order(struct uaio_req *req, enum uaio_next next,
 				     uint64_t end)
 {
-	/* The descriptor referred to a stream when it was tried, and no longer does. */
+	/*
+	 * When the submitting thread tried the request, the descriptor referred to a
+	 * stream. Now it refers to a regular file, so the request is not parked.
+	 */
 	if (uaio_next_parks(next))
 		uaio_ready_unexpect(req->group);
 	/*
-	 * Set before the request enters the order of its inode, as other threads may start it
-	 * from then on.
+	 * Set req->next before the request enters the order of its inode: from then on
+	 * other threads may start the request.
 	 */
 	req->next = UAIO_NEXT_WORKER;
 	req->order =
@@ -70,8 +80,11 @@ int uaio_place(struct uaio_req *req, enum uaio_next next,
 		req->edges = outcome->edges;
 		req->until_ns = outcome->until_ns;
 		/*
-		 * If this thread is running wait queues (ready/run.c), epoll may have given it
-		 * an edge that it has not yet counted.
+		 * looker: the thread that has just checked whether the file is ready.
+		 * This thread may be running wait queues (ready/run.c). It may then
+		 * have received an edge event from epoll before that check, but not
+		 * counted the event yet. If looker named this thread, the old event
+		 * would wrongly prove that the file is ready.
 		 */
 		if (uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL)
 			req->looker = uaio_entry.run ? NULL : &uaio_entry;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of the policy and its functions for regular files. */
+/* The table of the policy (policy.h), and its functions for regular files. */
 #include "issue/policy.h"
 
 #include <errno.h>
@@ -19,26 +19,28 @@
 
 enum {
 	/*
-	 * To query the page cache (RWF_NOWAIT) takes 100 of the 480 ns of a 1 KiB read. So
-	 * after this many reads in a row that did not wait, reads are made without the query.
-	 * At 64 the cost of the queries is hardly measurable, even if the file is sometimes
-	 * not cached.
+	 * Querying the page cache (RWF_NOWAIT) takes 100 of the 480 ns of a 1 KiB read. So
+	 * after this many reads in a row that did not wait, reads are made without the
+	 * query. With 64 reads, the cost of the queries can hardly be measured, even if the
+	 * file is sometimes not cached.
 	 */
 	STREAK_HITS = 64,
 	/*
-	 * A cached read of 64 KiB takes 10 us here, one from the fastest disk 50 us: so a
-	 * plain read that took this long waited for the disk.
+	 * On the machine measured, a read of 64 KiB takes 10 us if it is cached, and 50
+	 * us from the fastest disk. So a plain read that took longer than this waited
+	 * for the disk.
 	 */
 	SLOW_READ_US = 20,
 	/*
-	 * A read of 64 KiB that is not cached takes 70 us of processor time if it waits for
-	 * its pages (WAIT_PAGES), and 95 us on a worker. At 256 KiB both take 250 us, and
-	 * workers copy in parallel with the client.
+	 * Longest read, in bytes, that waits for its pages. A read of 64 KiB that is
+	 * not cached takes 70 us of processor time if it waits for its pages
+	 * (WAIT_PAGES), and 95 us on a worker. A read of 256 KiB takes 250 us either way,
+	 * but workers copy in parallel with the client.
 	 */
 	PAGED_BYTES_MAX = 128 << 10,
 	/*
-	 * If a buffered write took longer than this time, plus this time for each MiB, it
-	 * waited for writeback: a MiB takes 0.3 to 0.7 ms here.
+	 * A buffered write that takes longer than this time, plus this time for each MiB,
+	 * has waited for writeback. A MiB takes 0.3 to 0.7 ms on the machine measured.
 	 */
 	SLOW_WRITE_US = 1000,
 };
@@ -53,13 +55,16 @@ static enum uaio_next to_worker(struct uaio_file *file,
 	return UAIO_NEXT_WORKER;
 }
 
-/* Return: whether a request must be queued instead of being executed inline (order.h, I2). */
+/*
+ * Return: whether requests of the inode must be queued instead of being executed inline
+ * (order.h, I2).
+ */
 static bool is_busy(const struct uaio_inode *inode)
 {
 	return uaio_config.force_worker || !inode || uaio_inode_is_busy(inode);
 }
 
-/* Return: whether a request may be executed although its inode is busy. */
+/* Return: whether the request may be executed inline although its inode is busy. */
 static bool may_pass(const struct uaio_inode *inode, const struct uaio_sqe *sqe)
 {
 	return uaio_sqe_rules(sqe)->has_no_order &&
@@ -67,15 +72,15 @@ static bool may_pass(const struct uaio_inode *inode, const struct uaio_sqe *sqe)
 	       !uaio_config.force_worker;
 }
 
-/* Return: whether other requests of the inode keep this one from being executed inline. */
+/* Return: whether the request must be queued because of other requests of the inode. */
 static bool is_kept(const struct uaio_inode *inode, const struct uaio_sqe *sqe)
 {
 	return unlikely(is_busy(inode)) && !may_pass(inode, sqe);
 }
 
 /*
- * Return: whether a write may be executed inline. If so, the caller calls
- * uaio_inode_end_inline() afterwards.
+ * Return: whether a write may be executed inline. If so, the caller makes the call, then
+ * calls uaio_inode_end_inline().
  */
 static bool begin_inline(struct uaio_file *file, struct uaio_inode *inode,
 			 const struct uaio_sqe *sqe)
@@ -103,9 +108,9 @@ enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
 }
 
 /*
- * A stream refuses an offset (ESPIPE), but not a request at the file position. If the
- * descriptor now refers to a pipe without the library knowing it, the call would wait while it
- * holds the client's ring.
+ * The program may have replaced the file of the descriptor by a pipe without the library
+ * seeing it. A call with an offset then fails with ESPIPE. A call at the file position
+ * would wait for the pipe, while this thread holds the client's ring.
  * Return: whether the kernel says that the descriptor now refers to another file.
  */
 static inline bool is_replaced_at_position(const struct uaio_file *file,
@@ -141,7 +146,10 @@ static enum uaio_next try_memory_write(struct uaio_file *file,
 	return UAIO_NEXT_DONE;
 }
 
-/* The data is not cached: start reading the pages, or leave the request to a worker. */
+/*
+ * The bytes of this read are not in the page cache: start reading their pages, or leave the
+ * request to a worker.
+ */
 static enum uaio_next start_pages(const struct uaio_file *file,
 				  const struct uaio_sqe *sqe)
 {
@@ -155,8 +163,8 @@ static enum uaio_next start_pages(const struct uaio_file *file,
 }
 
 /*
- * The file refuses RWF_NOWAIT, so the page cache cannot be queried: make a plain read if
- * earlier ones were fast (trust.h).
+ * The file refuses RWF_NOWAIT, so the library cannot ask whether the bytes are in the page
+ * cache. Make a plain read if earlier plain reads were fast (trust.h).
  */
 static enum uaio_next try_trusted_read(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
@@ -167,7 +175,10 @@ static enum uaio_next try_trusted_read(struct uaio_file *file,
 	struct uaio_trial_read trial;
 	uint64_t took;
 
-	/* A driver without read_iter may wait for ever. */
+	/*
+	 * UAIO_FILE_F_OLD_READ: the file's driver has no read_iter, and a read may wait for
+	 * ever.
+	 */
 	if (!trust || sqe->ioprio || uaio_file_has(file, UAIO_FILE_F_OLD_READ))
 		return UAIO_NEXT_WORKER;
 	uaio_trust_begin(trust, &trial);
@@ -190,7 +201,12 @@ void uaio_note_cached(struct uaio_file *file, bool is_hit)
 
 	if (!is_hit)
 		store_relaxed(&file->hit_streak, 0);
-	/* As long as the cycle counter's rate is unknown, keep querying the page cache. */
+	/*
+	 * After a streak of STREAK_HITS reads, reads are made without a query, and
+	 * uaio_judge_read() times them by the cycle counter. While the counter's rate
+	 * is unknown, it cannot do so. So until then, the streak stays shorter than
+	 * STREAK_HITS.
+	 */
 	else if (nr < STREAK_HITS - 1 || uaio_cycles_per_us())
 		store_relaxed(&file->hit_streak, nr + 1);
 }
@@ -208,7 +224,7 @@ static enum uaio_next ask_page_cache(struct uaio_file *file,
 {
 	int64_t res;
 
-	/* relaxed throughout: a heuristic */
+	/* relaxed, in this function: nowait_refused is only a hint */
 	if (load_relaxed(&file->nowait_refused))
 		return try_trusted_read(file, sqe, ret);
 	res = uaio_read_cached(file, sqe, ret);
@@ -225,12 +241,18 @@ static enum uaio_next ask_page_cache(struct uaio_file *file,
 	return UAIO_NEXT_DONE;
 }
 
-/* Buffered reads query the page cache first, but not after a streak of fast hits. */
+/*
+ * A buffered read first queries the page cache, except after a streak of reads that found
+ * all their pages there.
+ */
 static enum uaio_next try_cached_read(struct uaio_file *file,
 				      const struct uaio_sqe *sqe,
 				      struct uaio_outcome *ret)
 {
-	/* The entry may be reused for another file (file.h, I2): load the pointer once. */
+	/*
+	 * Load the pointer only once, as the entry may be reused for another file (file.h,
+	 * I2).
+	 */
 	const struct uaio_inode *inode = load_relaxed(&file->inode);
 
 	if (unlikely(sqe->off == UAIO_OFF_POSITION || is_busy(inode) ||
@@ -243,7 +265,10 @@ static enum uaio_next try_cached_read(struct uaio_file *file,
 	return UAIO_NEXT_DONE;
 }
 
-/* A synchronous write, in any form, waits for the disk every time. */
+/*
+ * Return: whether the write is synchronous (O_SYNC, O_DSYNC or a flag), and so waits for
+ * the disk every time.
+ */
 static bool is_sync_write(const struct uaio_file *file,
 			  const struct uaio_sqe *sqe)
 {
@@ -281,7 +306,7 @@ void uaio_trial_write_end(struct uaio_inode *inode, const struct uaio_sqe *sqe,
 							     trial->nr_sleeps);
 }
 
-/* Buffered writes are executed here as long as they are fast. */
+/* A buffered write is executed in this thread as long as writes of its inode are fast. */
 static enum uaio_next try_cached_write(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
 				       struct uaio_outcome *ret)
@@ -313,9 +338,9 @@ enum uaio_next uaio_done_unless_bounced(const struct uaio_file *file,
 }
 
 /*
- * O_DIRECT writes wait for the device, so they go to workers. Writes that surely extend the
- * file are executed here, because the kernel completes them before io_submit returns, and
- * clients rely on that.
+ * An O_DIRECT write waits for the device, so it goes to a worker. If it surely extends the
+ * file, it is executed here: the kernel completes such a write before io_submit returns,
+ * and clients rely on that.
  */
 static enum uaio_next try_direct_write(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
@@ -333,7 +358,7 @@ static enum uaio_next try_direct_write(struct uaio_file *file,
 	return uaio_done_unless_bounced(file, sqe, ret);
 }
 
-/* Queries and advice are executed here if they do not block. */
+/* For requests about attributes and advice: execute them here if they do not block. */
 static enum uaio_next try_about(struct uaio_file *file,
 				const struct uaio_sqe *sqe,
 				struct uaio_outcome *ret)
@@ -347,7 +372,7 @@ static enum uaio_next try_about(struct uaio_file *file,
 	return UAIO_NEXT_WORKER;
 }
 
-/* Attributes of files in memory are in memory. */
+/* As try_about(), for files in memory, whose attributes are in memory too. */
 static enum uaio_next try_memory_about(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
 				       struct uaio_outcome *ret)
@@ -363,9 +388,10 @@ int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
 	if (!unlikely(uaio_refuses_offset(file, sqe, ret)))
 		ret->res = uaio_call(file, sqe, 0, ret);
 	/*
-	 * If the file cannot honour a flag, the submission is refused. Disk file systems can
-	 * honour RWF_NOWAIT in general; if they refuse it for one write, the kernel reports
-	 * that in the event.
+	 * EOPNOTSUPP: the file cannot honour a flag. The kernel refuses the submission
+	 * then, too. But a disk file system supports RWF_NOWAIT in general. If it
+	 * refuses RWF_NOWAIT for one request, the kernel accepts the request, and
+	 * reports the error in the event.
 	 */
 	if (ret->res != -EOPNOTSUPP)
 		return 0;

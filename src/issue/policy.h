@@ -4,8 +4,8 @@
  * until its pages are in the page cache, or goes to a worker
  *
  * One table maps the kind of file and the class of operation to a function. The function
- * issues a request inside the submitting call, and returns what becomes of it next (enum
- * uaio_next). policy.c gives the measurement for each constant.
+ * issues a request inside the submitting call, and returns what the request has to wait for
+ * (enum uaio_next). policy.c gives the measurement for each constant.
  *
  * issue_one() in submit.c decides for operations without a file, for requests that the client
  * wants executed by a worker (IOSQE_ASYNC), and for requests with flags that have to be
@@ -22,43 +22,47 @@
 #include "op/op.h"
 #include "req/call.h"
 
-/* Issue sqe on file, which the caller may only borrow (file.h, I2). */
+/*
+ * Issue sqe on file. The caller may have no reference to file (a borrowed entry: file.h,
+ * I2).
+ */
 typedef enum uaio_next uaio_try_fn(struct uaio_file *file,
 				   const struct uaio_sqe *sqe,
 				   struct uaio_outcome *ret);
 
-enum { UAIO_POLICY_COLUMNS = 8 }; /* a power of two, to find a row by a shift */
+/* columns in a row: a power of two, so that a shift finds the row */
+enum { UAIO_POLICY_COLUMNS = 8 };
 static_assert((int)UAIO_NR_CLASSES <= (int)UAIO_POLICY_COLUMNS,
 	      "a column for each class");
 
 extern uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_POLICY_COLUMNS];
 
 /*
- * The RWF_* flags that any worker can honour at any time. A request with other flags
+ * The RWF_* flags that a worker can honour at any later time. A request with other flags
  * (RWF_NOWAIT, or flags of newer kernels) is executed inside the submitting call, by
  * uaio_try_flags().
  */
 enum { UAIO_RWF_DEFERRABLE = 0x2 | 0x4 | 0x10 }; /* DSYNC, SYNC, APPEND */
 
 /*
- * The flags with which a request on a stream may still wait: those above, and HIPRI, NOAPPEND,
- * NOSIGNAL.
+ * The flags with which a request on a stream may still wait: UAIO_RWF_DEFERRABLE, and
+ * RWF_HIPRI, RWF_NOAPPEND, RWF_NOSIGNAL.
  */
 enum { UAIO_RWF_PATIENT = UAIO_RWF_DEFERRABLE | 0x1 | 0x20 | 0x100 };
 
 /*
- * Return: whether sqe, of an operation with a file, has RWF_* flags with which it may not be
- * deferred to a worker.
+ * op: an operation with a file.
+ * Return: whether sqe has RWF_* flags that forbid leaving it to a worker.
  */
 static inline bool uaio_has_odd_flags(const struct uaio_op_def *op,
 				      const struct uaio_sqe *sqe)
 {
-	/* Other operations use rw_flags for flags of their own. */
+	/* Operations other than reads and writes use rw_flags for flags of their own. */
 	return unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE) &&
 	       op->class <= UAIO_CLASS_WRITE && !op->is_of_socket;
 }
 
-/* Execute sqe in this thread, as it does not wait for a device. */
+/* Execute sqe in this thread, because it does not wait for a device. */
 static inline enum uaio_next uaio_try_here(struct uaio_file *file,
 					   const struct uaio_sqe *sqe,
 					   struct uaio_outcome *ret)
@@ -67,7 +71,7 @@ static inline enum uaio_next uaio_try_here(struct uaio_file *file,
 	return UAIO_NEXT_DONE;
 }
 
-/* Functions of the table, in stream.c. */
+/* Functions of the policy's table that stream.c defines: */
 enum uaio_next uaio_try_stream(struct uaio_file *file,
 			       const struct uaio_sqe *sqe,
 			       struct uaio_outcome *ret);
@@ -79,60 +83,66 @@ bool uaio_refuses_offset(const struct uaio_file *file,
 			 const struct uaio_sqe *sqe, struct uaio_outcome *ret);
 
 /*
- * Execute sqe, which has flags that forbid deferring it, in this thread. Return: 0 with the
- * result in ret; -EOPNOTSUPP if the file cannot honour a flag: the request is refused.
+ * Execute in this thread a request whose flags forbid leaving it to a worker.
+ * Return: 0 with the result in ret; -EOPNOTSUPP if the file cannot honour a flag: the
+ * request is refused.
  */
 int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
 		   struct uaio_outcome *ret);
 
 /*
- * Return: DONE, as the request was executed inline; or WORKER, if the kernel refused it as
- * misaligned and a worker is to execute it through an aligned copy (bounce.h).
+ * Return: UAIO_NEXT_DONE if the request was executed inline. UAIO_NEXT_WORKER if the kernel
+ * refused it as misaligned: a worker is to execute it through an aligned copy (bounce.h).
  */
 enum uaio_next uaio_done_unless_bounced(const struct uaio_file *file,
 					const struct uaio_sqe *sqe,
 					struct uaio_outcome *ret);
 
 /*
- * Return: where to send a request whose client wants it asynchronous (is_async). On a stream,
- * the operation's row in the table (optab.c) decides: most requests park until the file is
- * ready, as a worker that waits in a system call could not be interrupted. On other files a
- * worker executes the request.
+ * The client wants the request executed asynchronously (is_async).
+ * Return: what the request waits for. On a stream, the operation's row in the table
+ * (optab.c) decides: most requests park until the file is ready, as a worker that waits in
+ * a system call could not be interrupted. On other files a worker executes the request.
  */
 enum uaio_next uaio_send_untried(struct uaio_file *file,
 				 const struct uaio_sqe *sqe,
 				 struct uaio_outcome *ret);
 
 /*
- * Return: whether the descriptor certainly refers to another file than the library's entry for
- * it, because the program used a system call that was not interposed. Checked where a request
- * does not suit the file: an offset on a stream, or no offset on a regular file.
+ * The program may have replaced a descriptor's file by a system call that the library
+ * does not interpose. Called when a request does not suit the file that the library
+ * knows: it has an offset on a stream, or no offset on a regular file.
+ * Return: whether the descriptor certainly refers to another file than the library's
+ * entry.
  */
 bool uaio_is_misplaced(const struct uaio_file *file,
 		       const struct uaio_sqe *sqe);
 
 /*
- * Drop the library's entry of the descriptor, look up the descriptor again, and issue the
- * request on the file that is found.
+ * Drop the library's entry of the descriptor, look the descriptor up again, and issue the
+ * request on the file that it now refers to.
  */
 enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
 				 struct uaio_outcome *ret);
 
-/* State of the policy for buffered reads and writes, for ends.c. All of it is only a guess. */
+/* What the policy knows of buffered reads and writes, for ends.c. All of it is a guess. */
 
 /*
- * Return: whether the last 64 reads found their pages in the page cache, so that the next read
- * need not query it first.
+ * Return: whether the last 64 reads found all their pages in the page cache, so that the
+ * next read is made without a query.
  */
 bool uaio_is_streaking(const struct uaio_file *file);
 /* Store whether all pages of a read were in the page cache. */
 void uaio_note_cached(struct uaio_file *file, bool is_hit);
-/* Judge by the cycles that it took whether a read without RWF_NOWAIT waited for a disk. */
+/*
+ * A read without RWF_NOWAIT took this many cycles. If it was so slow that it waited for a
+ * disk, query the page cache again before reads.
+ */
 void uaio_judge_read(struct uaio_file *file, uint64_t took);
 
 /*
- * A write that is executed inside the submitting call and timed, to learn whether writes of
- * the inode are fast.
+ * A write that the submitting thread makes and times, to learn whether writes of the inode
+ * are fast.
  */
 struct uaio_trial_write {
 	bool is_suspect;
@@ -152,8 +162,9 @@ void uaio_trial_write_end(struct uaio_inode *inode, const struct uaio_sqe *sqe,
 			  const struct uaio_trial_write *trial, uint64_t took);
 
 /*
- * Make the system call of sqe, an operation with two files, unless one of the files would make
- * the call wait. Return: DONE, or WORKER if a worker has to make the call.
+ * Make the system call of sqe, an operation with two files, unless one of the files would
+ * make the call wait.
+ * Return: UAIO_NEXT_DONE; UAIO_NEXT_WORKER if a worker has to make the call.
  */
 enum uaio_next uaio_try_ends(const struct uaio_sqe *sqe,
 			     struct uaio_outcome *ret);

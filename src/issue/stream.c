@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The policy's functions for streams and devices: execute what is possible at once, and the
- * rest when the file is ready. Each operation's row says how to try it (struct
+ * The policy's functions for streams and devices: execute at once what is possible, and the
+ * rest when the file is ready. The row of each operation says how to try it (struct
  * uaio_op_tries). Tested by test-policy.c and src/ready/test-ready*.c.
  */
 #include <errno.h>
@@ -30,9 +30,10 @@ bool uaio_refuses_offset(const struct uaio_file *file,
 }
 
 /*
- * Some clients submit reads for which no data has arrived yet, but which can complete a moment
- * later, when the client waits for events. After MISSES such reads in a row, only one read in
- * TRY_EVERY is tried at submission. run.c resets the count if this saves nothing.
+ * Some clients submit reads for which data arrives only a moment later, when the client
+ * waits for events. So after MISSES tries in a row that found no data, only one read in
+ * TRY_EVERY is tried at submission. run.c resets the count if skipping the tries saves
+ * nothing.
  */
 enum { MISSES = 16, TRY_EVERY = 16 };
 
@@ -60,9 +61,9 @@ static void note_try(struct uaio_waitq *waitq, bool found_nothing)
 }
 
 /*
- * Return: whether the file is O_NONBLOCK, so that the request must not wait. Other processes
- * that share the open file may change O_NONBLOCK, and so may ioctl(). So the library does not
- * cache the flag, but queries it for each request that would have to wait.
+ * Return: whether the file is O_NONBLOCK, so that the request must not wait. The flag is
+ * queried for each request that would have to wait, and not cached: other processes that
+ * share the open file may change it, and so may ioctl().
  */
 static bool may_not_wait(const struct uaio_file *file, int fd)
 {
@@ -73,7 +74,7 @@ static bool may_not_wait(const struct uaio_file *file, int fd)
 	return open_flags & O_NONBLOCK;
 }
 
-/* Return: whether a request waits for its file even if that is O_NONBLOCK. */
+/* Return: whether a request waits for its file even if the file is O_NONBLOCK. */
 static bool waits_despite_nonblock(const struct uaio_file *file,
 				   const struct uaio_sqe *sqe)
 {
@@ -87,8 +88,8 @@ static bool waits_despite_nonblock(const struct uaio_file *file,
 }
 
 /*
- * Return: when the request stops waiting; 0: never. A socket may have a timeout for reads or
- * writes, which any process that shares the socket may set.
+ * Return: the time at which the request stops waiting; 0: never. A socket may have a
+ * timeout for reads or writes, which any process that shares the socket may set.
  */
 static __attribute__((noinline)) int64_t
 time_limit_of_socket(const struct uaio_sqe *sqe)
@@ -102,7 +103,7 @@ time_limit_of_socket(const struct uaio_sqe *sqe)
 			   &size) < 0 ||
 	    (!limit.tv_sec && !limit.tv_usec))
 		return 0;
-	/* A timeout of decades counts as none. */
+	/* Treat a timeout of decades as none. */
 	if (limit.tv_sec > INT32_MAX)
 		return 0;
 	return uaio_now_ns() + limit.tv_sec * 1000000000ll +
@@ -113,8 +114,8 @@ static int64_t time_limit(const struct uaio_file *file,
 			  const struct uaio_sqe *sqe)
 {
 	/*
-	 * If the interface ignores socket timeouts (io_uring), the client ends requests
-	 * itself.
+	 * io_uring ignores the timeouts of sockets (ignores_timeouts): its requests wait
+	 * until the client ends them.
 	 */
 	return uaio_file_has(file, UAIO_FILE_F_SOCKET) &&
 			       !uaio_sqe_rules(sqe)->ignores_timeouts
@@ -122,7 +123,10 @@ static int64_t time_limit(const struct uaio_file *file,
 		       : 0;
 }
 
-/* Return: whether a request is tried although earlier ones wait, as it fails at once. */
+/*
+ * Return: whether to try a request on a socket now, although earlier requests of its
+ * wait queue still wait. True if the request would fail at once (struct uaio_op_tries).
+ */
 static __attribute__((noinline)) bool passes(struct uaio_file *file,
 					     const struct uaio_waitq *waitq,
 					     const struct uaio_sqe *sqe)
@@ -133,7 +137,10 @@ static __attribute__((noinline)) bool passes(struct uaio_file *file,
 	if (!uaio_file_has(file, UAIO_FILE_F_SOCKET))
 		return false;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	/* While a thread tries requests, it owns them, so they must not be read here. */
+	/*
+	 * A thread that tries the parked requests owns them, so this thread must not read
+	 * them.
+	 */
 	is_tried = waitq->is_running;
 	waits = !is_tried && !list_is_empty(&waitq->parked);
 	if (waits)
@@ -148,8 +155,8 @@ static __attribute__((noinline)) bool passes(struct uaio_file *file,
 
 /*
  * Execute as much of a stream request as is possible without waiting.
- * Return: whether it was tried. If so, and ret->res is -EAGAIN or a short count, the rest
- * remains to be done.
+ * Return: whether the request was tried. If ret->res is then -EAGAIN or a short count, the
+ * rest remains to be done.
  */
 static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 			const struct uaio_sqe *sqe, bool passes_all,
@@ -158,8 +165,9 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 	bool is_read = uaio_optab[sqe->op].class == UAIO_CLASS_READ;
 
 	/*
-	 * relaxed: this thread sees the requests that it has parked, and those of other
-	 * threads have no order relative to this one
+	 * relaxed: waitq->nr counts at least the requests that this thread has parked.
+	 * It may lack requests that other threads are just parking, but those have no
+	 * order with this request.
 	 */
 	if (uaio_config.force_worker)
 		return false;
@@ -173,13 +181,13 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 		note_try(waitq, ret->res == -EAGAIN);
 	if (ret->res != UAIO_OP_BLOCKS)
 		return true;
-	ret->edges = 0; /* it was not tried, so the file may be ready */
+	ret->edges = 0; /* no call was made: the request counts as not tried */
 	return false;
 }
 
 /*
- * Issue a request that must not wait. If the operation has no call that does not block, a
- * worker makes the call.
+ * Issue a request that must not wait for its file. If the operation has only a blocking
+ * call, a worker makes it.
  */
 static enum uaio_next try_now(struct uaio_file *file,
 			      const struct uaio_sqe *sqe,
@@ -195,7 +203,7 @@ static enum uaio_next try_now(struct uaio_file *file,
 }
 
 /*
- * Execute what is possible now, and the rest when the file is ready. As in io_uring,
+ * Execute at once what is possible, and the rest when the file is ready. As in io_uring,
  * operations of sockets wait even if the socket is O_NONBLOCK or has a timeout.
  */
 static enum uaio_next try_or_wait(struct uaio_file *file,
@@ -211,7 +219,7 @@ static enum uaio_next try_or_wait(struct uaio_file *file,
 	if (unlikely(ret->res == UAIO_OP_BLOCKS) &&
 	    op->tries->fails_at_once(sqe, sqe->fd))
 		return uaio_try_here(file, sqe, ret);
-	/* Query O_NONBLOCK last, as this takes a system call. */
+	/* Query O_NONBLOCK last, because the query takes a system call. */
 	if (!op->is_of_socket && !waits_despite_nonblock(file, sqe) &&
 	    unlikely(may_not_wait(file, sqe->fd)))
 		return was_tried ? UAIO_NEXT_DONE
@@ -224,8 +232,8 @@ static enum uaio_next try_or_wait(struct uaio_file *file,
 }
 
 /*
- * Return: whether a request that is not tried first waits until its file polls ready. The
- * kernel polls every file that is not O_NONBLOCK.
+ * Return: whether a request that is not tried at submission parks until poll() says
+ * that its file is ready. (The kernel, too, polls every file that is not O_NONBLOCK.)
  */
 static bool can_wait_first(const struct uaio_file *file,
 			   const struct uaio_sqe *sqe)
@@ -233,7 +241,7 @@ static bool can_wait_first(const struct uaio_file *file,
 	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_PATIENT ||
 	    uaio_config.force_worker)
 		return false;
-	/* On a file that is not O_NONBLOCK and cannot be polled, a worker makes the call. */
+	/* If the file cannot be polled and is not O_NONBLOCK, a worker makes the call. */
 	return waits_despite_nonblock(file, sqe) ||
 	       (uaio_rw_can_only_poll(sqe, file) &&
 		!may_not_wait(file, sqe->fd));
@@ -249,7 +257,7 @@ static struct uaio_waitq *waitq_of(struct uaio_file *file,
 		       : &file->waitqs[UAIO_WAITQ_READ];
 }
 
-/* Begin a request as its row in the operation table says. */
+/* Begin a request on a stream as the operation's row in the table says. */
 static enum uaio_next begin_on_stream(struct uaio_file *file,
 				      const struct uaio_sqe *sqe,
 				      uint32_t edges, struct uaio_outcome *ret)
@@ -305,7 +313,10 @@ enum uaio_next uaio_try_stream(struct uaio_file *file,
 enum uaio_next uaio_try_poll(struct uaio_file *file, const struct uaio_sqe *sqe,
 			     struct uaio_outcome *ret)
 {
-	/* The epoll then reports if the file is ready already: ready.h, I10. */
+	/*
+	 * A multishot poll is not tried here. If the file is ready already, epoll
+	 * reports this as soon as the file is added to it (ready.h, I10).
+	 */
 	if (unlikely(sqe->is_multishot))
 		return UAIO_NEXT_WAIT_FILE;
 	ret->edges = uaio_file_edges(file);

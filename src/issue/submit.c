@@ -2,11 +2,11 @@
 /*
  * Submission: from a front-end (kernel AIO, io_uring or POSIX AIO) to the system call
  *
- * issue_one() chooses the function that issues a request, most often the policy's, which may
- * make the system call at once. If that completes the request, its completion goes to an
- * array in the batch, which is posted when it is full and when the batch ends. So a request
- * that completes inline allocates nothing, and seldom takes a lock. Any other request is
- * created and started (flow.h).
+ * issue_one() chooses the function that issues a request, most often the policy's, which
+ * may make the system call at once. If the request is then complete, its completion goes to
+ * an array in the batch. The array is posted when it is full and when the batch ends. So a
+ * request that completes inline allocates nothing, and seldom takes a lock. Any other
+ * request is created and started (flow.h).
  */
 #include "issue/submit.h"
 
@@ -40,8 +40,8 @@
 
 enum {
 	/*
-	 * How many work items that never block are given to the work queue at once, so that an
-	 * awake worker begins while further requests are submitted.
+	 * This many work items that never block are collected, then given to the work queue
+	 * together. A worker that is awake begins with them while this thread submits more.
 	 */
 	SHORT_TOGETHER = 16,
 };
@@ -97,14 +97,14 @@ void uaio_batch_post(struct uaio_batch *batch)
 }
 
 /*
- * sqe is complete. Post the batch now if later requests may look for its completion, or if its
- * client asked for a worker: there may be an eventfd that is notified only of such requests
- * (sink.h).
+ * sqe is complete. Post the batch now if later requests may look for this completion, or if
+ * the client asked for a worker: it may have an eventfd that signals only completions of
+ * such requests (sink.h).
  */
 static inline void post_if_due(struct uaio_batch *batch,
 			       const struct uaio_sqe *sqe)
 {
-	/* No thread executes a timer. */
+	/* A timer does not count as executed by a worker, as no thread executes it. */
 	if (unlikely(sqe->posts_at_once || sqe->is_async))
 		post_all(batch, sqe->is_async && uaio_optab[sqe->op].class !=
 							 UAIO_CLASS_TIMER);
@@ -140,7 +140,7 @@ complete(struct uaio_batch *batch, struct uaio_file *file,
 
 /*
  * Close a descriptor on which there are no requests. The close may wait for requests that
- * other threads have just submitted, and those may wait for requests of this batch. So the
+ * other threads have just submitted, and those may wait for requests of this batch. So this
  * batch's requests are handed over first.
  * Return: whether the descriptor is closed.
  */
@@ -164,9 +164,9 @@ static __attribute__((noinline)) bool close_here(struct uaio_batch *batch,
 }
 
 /*
- * Create and start a request that outlives the submission. Part of it may be done. plan: its
- * faults; or NULL.
- * Return: 0; or -errno if it is refused.
+ * Create and start a request that completes after its submission. Part of it may be
+ * executed already. plan: its injected faults; or NULL.
+ * Return: 0; or -errno if the request is refused.
  */
 static __attribute__((noinline)) int
 hand_over(struct uaio_batch *batch, struct uaio_file *file,
@@ -194,7 +194,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 			uaio_check_drop(plan->record);
 		if (!outcome->res)
 			return ret;
-		/* The part of the request that is done becomes its result. */
+		/* A part was executed already: the result is its length. */
 		complete(batch, file, sqe, outcome);
 		return 0;
 	}
@@ -202,10 +202,10 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	uaio_batch_count_handed_over(batch, req, next, outcome);
 	if (unlikely(plan))
 		uaio_fault_keep(req, plan);
-	/* Post first the completions of writes that were executed inline before this sync. */
+	/* Post earlier inline writes: another thread may complete the sync before. */
 	if (op->class == UAIO_CLASS_SYNC && !uaio_sqe_rules(sqe)->has_no_order)
 		uaio_batch_post(batch);
-	/* The descriptor may by now refer to another file. */
+	/* The descriptor now refers to another file, whose size was not queried. */
 	if (!parks && req->file != file)
 		outcome->file_end = 0;
 	ret = uaio_place(req, next, outcome, &next);
@@ -232,9 +232,10 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 }
 
 /*
- * Return: whether a request with flags that forbid deferring it may still wait for its stream,
- * as the call might block the submitting thread. If the kernel refuses a flag, the request
- * fails.
+ * The flags of sqe forbid leaving it to a worker, but its system call might block the
+ * submitting thread.
+ * Return: whether the request may wait until its stream is ready. If the kernel refuses
+ * a flag after this wait, the request fails.
  */
 static bool may_wait(const struct uaio_file *file, const struct uaio_sqe *sqe)
 {
@@ -244,8 +245,9 @@ static bool may_wait(const struct uaio_file *file, const struct uaio_sqe *sqe)
 }
 
 /*
- * Issue a request with flags. Reads and writes have RWF_*: if the kernel refuses one, the
- * submission is refused. Sockets have MSG_*, for which the policy decides.
+ * Issue a request with flags. Reads and writes have RWF_* flags: if the kernel refuses one,
+ * the submission is refused. Operations of sockets have MSG_* flags: they are issued as the
+ * policy says.
  */
 static __attribute__((noinline)) enum uaio_next
 try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
@@ -267,7 +269,7 @@ try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 			uaio_inode_end_inline(inode);
 		return uaio_done_unless_bounced(file, sqe, ret);
 	}
-	/* The request must not overtake queued requests. */
+	/* Requests that are queued on the inode must be executed before this one. */
 	if (!(sqe->rw_flags & RWF_NOWAIT))
 		return UAIO_NEXT_WORKER;
 	ret->res = -EAGAIN;
@@ -275,7 +277,7 @@ try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	return UAIO_NEXT_DONE;
 }
 
-/* A timer waits, unless it has expired and is not multishot. */
+/* A timer waits, except one that has expired already and is not multishot. */
 static __attribute__((noinline)) enum uaio_next
 set_timer(const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 {
@@ -290,8 +292,8 @@ set_timer(const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 }
 
 /*
- * The client wants a worker (is_async). A poll parks; a request of a stream begins as its row
- * in the operation table says, perhaps by a try. All other requests go to a worker.
+ * The client wants a worker (is_async). Timers and polls need none. A request on a stream
+ * begins as its row in the operation table says. All others go to a worker.
  */
 static __attribute__((noinline)) enum uaio_next
 send_away(struct uaio_file *file, const struct uaio_sqe *sqe,
@@ -306,7 +308,7 @@ send_away(struct uaio_file *file, const struct uaio_sqe *sqe,
 	return file ? uaio_send_untried(file, sqe, ret) : UAIO_NEXT_WORKER;
 }
 
-/* Make a system call that may block, if it would not block at the moment. */
+/* Make a system call that can block. If it would block now, leave it to a worker. */
 static __attribute__((noinline)) enum uaio_next
 try_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	 struct uaio_outcome *ret)
@@ -324,7 +326,7 @@ try_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	return UAIO_NEXT_WORKER;
 }
 
-/* Make the system call of an operation without a file, for which there is no policy. */
+/* Make the system call of an operation without a file. (The policy is for files.) */
 static inline __attribute__((always_inline)) enum uaio_next
 make_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	  struct uaio_outcome *ret)
@@ -338,7 +340,10 @@ make_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	return UAIO_NEXT_DONE;
 }
 
-/* Issue sqe. Return: where it goes next; if *ret_error is not 0, it is refused instead. */
+/*
+ * Issue sqe.
+ * Return: what it has to wait for. If *ret_error is not 0, sqe is refused instead.
+ */
 static inline __attribute__((always_inline)) enum uaio_next
 issue_one(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	  struct uaio_outcome *ret)
@@ -363,8 +368,8 @@ issue_one(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	    !op->has_no_file && uaio_file_kind(file) < UAIO_KIND_STREAM &&
 	    !sqe->is_fixed)
 		/*
-		 * A regular file never fails with ESPIPE, so the descriptor now refers to a
-		 * stream.
+		 * The entry says that this is a regular file, which never fails with
+		 * ESPIPE. So the descriptor now refers to a stream.
 		 */
 		next = uaio_try_reopened(sqe, ret);
 	return next;
@@ -377,8 +382,9 @@ enum uaio_next uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
 }
 
 /*
- * A batch queries the size of a file only once for adjacent direct writes within the file.
- * Another process may change the size meanwhile, as it may between a query and its write.
+ * For adjacent direct writes within a file's size, a batch queries the size only once.
+ * Another process may change the size before a later write. But the size may change
+ * between a query and its write in any case.
  */
 static __attribute__((noinline)) void use_size(const struct uaio_batch *batch,
 					       const struct uaio_file *file,
@@ -392,14 +398,14 @@ static __attribute__((noinline)) void use_size(const struct uaio_batch *batch,
 		ret->file_end = batch->sized_end;
 }
 
-/* sqe is about to be handed over: keep the file size that was found for the next write. */
+/* sqe is handed over next: keep the queried file size for the batch's next write. */
 static void note_size(struct uaio_batch *batch, const struct uaio_file *file,
 		      const struct uaio_sqe *sqe,
 		      const struct uaio_outcome *outcome)
 {
 	enum uaio_op_class class = uaio_optab[sqe->op].class;
 
-	/* A read changes no size. */
+	/* Keep the size that is stored, as a read does not change it. */
 	if (class == UAIO_CLASS_READ)
 		return;
 	batch->has_size =
@@ -438,8 +444,8 @@ static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
 }
 
 /*
- * The call of sqe has returned, and its file may be closed: create a request that completes
- * later.
+ * The system call of sqe has returned, and its file may be closed. Create a request that
+ * only delays the completion.
  */
 static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 			  const struct uaio_sqe *sqe,
@@ -466,7 +472,7 @@ static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 	uaio_req_complete(req, outcome->res);
 }
 
-/* Pin the queue, as this call completes the requests that it holds back when it ends. */
+/* A completion is held back until this batch ends: pin the queue until then. */
 static void note_held(struct uaio_batch *batch)
 {
 	if (!batch->has_parked)
@@ -480,7 +486,7 @@ static bool changes(const struct uaio_fault_plan *plan)
 	return plan->is_short || plan->delay_ns || plan->record;
 }
 
-/* As add_by_policy(), for a process with injected faults, or whose memory is checked. */
+/* As add_by_policy(), if faults are injected or memory is checked (is_examined). */
 static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 						struct uaio_file *file,
 						const struct uaio_sqe *sqe)
@@ -524,7 +530,7 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 	return 0;
 }
 
-/* A no-op that needs no system call and is not timed. */
+/* Complete a no-op, without a system call and untimed. */
 static __attribute__((noinline)) int add_empty(struct uaio_batch *batch,
 					       const struct uaio_sqe *sqe)
 {
@@ -560,7 +566,7 @@ int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
 	return ret;
 }
 
-/* The call is over: wake a thread to complete the requests that the call held back. */
+/* The submitting call ends: wake a thread to post the held-back completions. */
 static void end_call(struct uaio_queue *queue)
 {
 	uaio_check_call_is_over();
@@ -572,7 +578,7 @@ void uaio_batch_end(struct uaio_batch *batch)
 	struct uaio_queue *queue = batch->by.queue;
 
 	/*
-	 * Completions are posted before workers are woken. After that the queue may be freed,
+	 * Post completions before waking workers. After the posting the queue may be freed,
 	 * unless a request was parked: then the queue is pinned.
 	 */
 	if (batch->nr_completions)

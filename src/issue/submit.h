@@ -4,8 +4,9 @@
  * its clients
  *
  * A front-end begins a batch, adds requests to it, and ends it. uaio_batch_add() executes a
- * request that need not wait, and creates and starts any other (flow.h). All functions return
- * what the kernel's calls would, as a negative errno, and leave errno unchanged.
+ * request that need not wait, and creates and starts any other (flow.h). All functions
+ * return the errors that the kernel's calls would, as a negative errno, and leave errno
+ * unchanged.
  *
  * Context: any thread that has entered (entry.h). A batch belongs to its thread.
  *
@@ -29,15 +30,17 @@ struct uaio_outcome;
 struct uaio_live_block;
 
 /*
- * For uaio_look_up(), if the library's entry for fd says that requests cannot use its file:
- * look up fd again, as the program may have closed and reopened fd by calls that the library
- * does not see. Return: as uaio_look_up().
+ * Called by uaio_look_up(), if the library's entry for fd says that requests cannot use
+ * its file. The program may have closed and reopened fd by calls that the library does
+ * not see, so look up fd again.
+ * Return: as for uaio_look_up().
  */
 int uaio_look_up_again(int fd, struct uaio_file **ret_file);
 
 /*
- * Look up the descriptor of a request. The entry is borrowed (file.h, I2).
- * Return: 0; -EBADF if it is not open; -ENOMEM.
+ * Look up the descriptor of a request. The entry is borrowed: the caller gets no reference
+ * (file.h, I2).
+ * Return: 0; -EBADF if the descriptor is not open; -ENOMEM.
  */
 static inline __attribute__((always_inline)) int
 uaio_look_up(int fd, struct uaio_file **ret_file)
@@ -57,64 +60,75 @@ uaio_look_up(int fd, struct uaio_file **ret_file)
 enum { UAIO_BATCH_COMPLETIONS = 16 };
 
 /*
- * One submission. It collects the completions of inline requests, to post them together, and
- * work items, to queue them together. It is on the caller's stack; only this module uses its
+ * One submission, on the caller's stack. It collects the completions of inline requests,
+ * and the work items for workers, to post or queue them together. Only this module uses its
  * members.
  */
 struct uaio_batch {
 	struct uaio_submitter by;
 	uint32_t nr_completions;
 	bool has_parked;
-	bool has_multishot; /* one of the parked requests is multishot */
-	/* the last request was a write that did not extend the file `sized` */
+	/* one of the batch's parked requests is multishot */
+	bool has_multishot;
+	/* whether the last request was a write within the size of the file `sized` */
 	bool has_size;
-	const struct uaio_file *sized; /* the size of `sized`, plus 1 */
+	/* if has_size: the size of `sized` in bytes, plus 1 */
+	const struct uaio_file *sized;
 	uint64_t sized_end;
-	uint64_t words; /* words of all completions, ORed */
+	/*
+	 * bitwise OR of the member `word` of all completions, whose meaning the
+	 * front-end knows (sink.h)
+	 */
+	uint64_t words;
 	/* NULL: statistics are off, and the members below are not set */
 	struct uaio_live_block *stats;
-	uint32_t weight; /* weight of its times: sample.h */
+	/* weight of the measured times in statistics (sample.h) */
+	uint32_t weight;
 	uint32_t nr_inline;
 	uint32_t nr_handed_over;
-	uint64_t start;                  /* of the first request, in cycles */
-	uint64_t first_start, first_end; /* of the first inline request */
-	uint64_t end;                    /* of the last inline request */
+	/* when the batch's first request started, in cycles */
+	uint64_t start;
+	uint64_t first_start, first_end; /* times of the first inline request */
+	uint64_t end;                    /* end of the last inline request */
 	struct uaio_handover handover;
 	struct uaio_completion completions[UAIO_BATCH_COMPLETIONS];
 };
 
 /*
- * Begin a submission to a queue. The front-end must not free the queue until the queue's sink
+ * Begin a submission to a queue. The front-end must keep the queue until the queue's sink
  * has received the completions of all added requests.
  */
 void uaio_batch_begin(struct uaio_batch *batch, struct uaio_queue *queue);
 
 /*
- * Submit one request. file is from uaio_look_up(), or NULL if the operation has no file.
- * Return: 0 if the request is accepted: its completion is posted or will be; or the -errno
- * with which it is refused.
+ * Submit one request. file: from uaio_look_up(), or NULL if the operation has no file.
+ * Return: 0 if the request is accepted: its completion is posted, or will be posted.
+ * Otherwise the -errno with which it is refused.
  */
 int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		   const struct uaio_sqe *sqe);
 
 /*
- * As uaio_batch_add(), for a registered file (uaio_file_fix(), file.h), to which the front-end
- * has a reference. sqe->fd is ignored. The calling thread has the library's descriptor table.
+ * As uaio_batch_add(), for a registered file (uaio_file_fix(), file.h), to which the
+ * front-end has a reference. sqe->fd is ignored. The calling thread must use the library's
+ * descriptor table.
  */
 int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
 			 const struct uaio_sqe *sqe);
 
 /*
- * For chain.c: issue sqe, which was checked, in this thread, as uaio_batch_add() does.
- * Return: what became of it; *ret_error: 0, or the -errno with which it is refused.
+ * For chain.c: issue sqe in this thread, as uaio_batch_add() does. The caller has
+ * checked sqe before.
+ * Return: what sqe has to wait for. *ret_error: 0, or the -errno with which sqe is
+ * refused.
  */
 enum uaio_next uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
 			  int *ret_error, struct uaio_outcome *ret);
 
 /*
- * As uaio_batch_add(), for a thread with another descriptor table (table.h), and a file from
- * uaio_file_open_parted(). The request is executed before this returns; the caller then drops
- * its reference to the file.
+ * As uaio_batch_add(), for a thread with its own descriptor table (table.h), and a file
+ * from uaio_file_open_parted(). The request is executed before this function returns; the
+ * caller then drops its reference to the file.
  */
 int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 			  const struct uaio_sqe *sqe);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The submitting thread makes the call of a splice if neither file makes it wait; otherwise a
- * worker does.
+ * Splices. The submitting thread makes the system call if neither file makes it wait;
+ * otherwise a worker makes it.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -21,21 +21,23 @@
 #include "unit.h"
 
 /*
- * A hook simulates the results of system calls on the file. The file is in memory, but
- * pretends to be on a disk; a real disk might be busy with other work.
+ * A hook fakes the results of system calls on the file. The file is in memory, as a
+ * real disk might be busy with other work. But the hook reports its file system as
+ * ext4.
  */
 enum { PAGE = 4096, NR_PAGES = 16, SIZE = PAGE * NR_PAGES };
 
 static struct {
 	int fd; /* atomic */
-	/* atomic: what the hook simulates */
-	uint32_t nowait_error; /* error for RWF_NOWAIT; 0: none */
+	/* atomic: the results that the hook fakes */
+	/* the error that calls with RWF_NOWAIT return; 0: none */
+	uint32_t nowait_error;
 	/* 1 + the index of a page that is not cached; 0: all pages are cached */
 	uint32_t cold_page;
-	uint32_t slow_us; /* how long a splice takes at least, in us */
-	/* atomic: counts of calls */
+	uint32_t slow_us; /* the least time that a splice takes, in us */
+	/* atomic: how many calls the library made */
 	uint32_t nr_nowait;
-	uint32_t nr_here; /* splices by the test's thread */
+	uint32_t nr_here; /* splices that the test's thread made */
 	uint32_t nr_elsewhere;
 } file;
 
@@ -43,7 +45,7 @@ static int ends[2];
 static uint64_t handle;
 static int self;
 
-/* Return: whether a read includes the page that is not cached. */
+/* Return: whether the read includes the page that the test declares not cached. */
 static bool meets_cold_page(const long args[6])
 {
 	const struct iovec *iov = (const struct iovec *)args[1];
@@ -181,7 +183,7 @@ static void cached_pages_are_spliced_here(void **state)
 	assert_memory_equal(got, there, PAGE);
 }
 
-/* The pipe holds 64 KiB, so pages after these need not be cached. */
+/* The pipe holds one page. So only the first page of the range must be cached. */
 static void no_more_is_asked_for_than_the_pipe_takes(void **state)
 {
 	(void)state;
@@ -210,7 +212,7 @@ static void the_position_moves_once(void **state)
 	assert_int_equal(to_file(UAIO_OFF_POSITION, PAGE), PAGE);
 	assert_was_here(true);
 	assert_int_equal(lseek(file.fd, 0, SEEK_CUR), 3 * PAGE);
-	/* The page at the file position has to be cached. */
+	/* If the page at the file position is not cached, a worker makes the call. */
 	store_relaxed(&file.cold_page, 1 + 3);
 	assert_int_equal(from_file(UAIO_OFF_POSITION, PAGE), PAGE);
 	assert_was_here(false);
@@ -240,8 +242,8 @@ static void a_file_that_refuses_nowait_is_asked_once(void **state)
 }
 
 /*
- * Splice until the library no longer queries the page cache. This takes longer if the thread
- * is preempted.
+ * Splice until the library no longer queries the page cache. If the thread is preempted
+ * meanwhile, more splices are needed.
  */
 static void become_trusted(void)
 {
@@ -261,7 +263,11 @@ static void a_file_whose_pages_are_always_there_is_not_asked(void **state)
 	(void)state;
 	assert_int_equal(from_file(0, PAGE), PAGE);
 	assert_true(load_relaxed(&file.nr_nowait));
-	/* One slow splice ends the streak. */
+	/*
+	 * After one slow splice, the library queries the page cache again. The slow
+	 * splice itself must be made without a query. If the library queried even for
+	 * it, an earlier splice was slow by chance: repeat.
+	 */
 	do {
 		become_trusted();
 		store_relaxed(&file.slow_us, 300);
@@ -286,7 +292,10 @@ static void never_block_always_asks(void **state)
 	assert_int_equal(load_relaxed(&file.nr_here), 100);
 }
 
-/* Other requests of the inode may hold its lock. */
+/*
+ * A write by a worker may hold the inode's lock, so a splice of the file goes to a worker,
+ * too.
+ */
 static void a_file_with_a_write_at_a_worker_is_left_to_workers(void **state)
 {
 	char byte = 'x';
@@ -334,7 +343,7 @@ static void a_write_that_waits_for_the_disk_goes_to_a_worker(void **state)
 	unit_close(fd);
 }
 
-/* If a pipe is not ready, the submitting thread makes no call that locks the pipe's mutex. */
+/* If a pipe is not ready, only a worker makes calls that take the pipe's mutex. */
 static void a_worker_waits_for_a_pipe(void **state)
 {
 	struct uaio_args args = { .fd = ends[0], .off = UAIO_OFF_POSITION };
@@ -355,7 +364,8 @@ static void a_worker_waits_for_a_pipe(void **state)
 }
 
 /*
- * A splice by the submitting thread sends no signal, just as a splice by a worker sends none.
+ * A splice raises no signal in the program, whether the submitting thread or a worker
+ * makes the call.
  */
 static void no_signal_is_sent(void **state)
 {
@@ -367,11 +377,14 @@ static void no_signal_is_sent(void **state)
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
 	assert_int_equal(from_file(0, PAGE), PAGE);
 	reset_counts();
-	/* SIGXFSZ or SIGPIPE would end the test. */
+	/* Raised signals (SIGXFSZ, SIGPIPE) would end the test. */
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 	assert_int_equal(to_file(PAGE, PAGE), -EFBIG);
 	assert_int_equal(load_relaxed(&file.nr_here), 1);
-	/* No signal is sent either if the limit lies inside the range to be moved. */
+	/*
+	 * The call raises no signal even if the file size limit lies inside the range to be
+	 * moved.
+	 */
 	assert_int_equal(from_file(0, PAGE), PAGE);
 	reset_counts();
 	assert_int_equal(to_file(PAGE / 2, 2 * PAGE), PAGE / 2);
@@ -386,7 +399,10 @@ static void no_signal_is_sent(void **state)
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 }
 
-/* The library does not see that the descriptor now refers to a socket, which may wait. */
+/*
+ * The descriptor is made to refer to a socket, by a call that the library does not see.
+ * A splice may wait on a socket.
+ */
 static void a_number_that_is_another_files_is_a_workers(void **state)
 {
 	const char text[PAGE] = { 1 };

@@ -69,9 +69,12 @@ static struct uaio_sqe write_of(int fd, char *buffer, uint64_t len)
 	};
 }
 
-/* Which requests have a fault */
+/* Which requests get a fault */
 
-/* Return: which of the first NR no-ops suffer the fault, one bit for each. */
+/*
+ * Submit NR no-ops.
+ * Return: a bit for each one that gets the fault.
+ */
 static uint64_t pattern_of(const char *text)
 {
 	uint64_t bits = 0;
@@ -102,7 +105,7 @@ static void conditions_choose_requests_by_their_number(void **state)
 	assert_true(pattern_of("nop:eio@min=1") == 0);
 	assert_true(pattern_of("nop:eio@path=*") == 0);
 	assert_true(pattern_of("read:eio;fsync:eio") == 0);
-	/* If several errors apply to a request, it gets the first. */
+	/* If several error faults select a request, it gets the first error. */
 	assert_true(pattern_of("nop:eio@count=1 nop:eio@after=1,count=1") == 3);
 }
 
@@ -116,16 +119,16 @@ static void the_seed_decides_and_nothing_else(void **state)
 	assert_true(pattern_of("nop:eio@p=0.5,seed=1") == first);
 	other = pattern_of("nop:eio@p=0.5,seed=2");
 	assert_true(other != first);
-	/* The seeds are fixed, so the results are always the same. */
+	/* The seeds are fixed, so each run of the test gets the same numbers. */
 	nr = (unsigned)__builtin_popcountll(first);
 	assert_true(nr > NR / 4 && nr < NR * 3 / 4);
 	assert_true(pattern_of("nop:eio@p=0.5") != first);
 	assert_true(pattern_of("nop:eio@p=0.000000001,seed=1") == 0);
 	assert_true(pattern_of("nop:eio@p=1,seed=1") == UINT64_MAX);
-	/* p= also applies to numbers that only= names. */
+	/* p= also decides for the requests that only= selects. */
 	assert_true(pattern_of("nop:eio@p=0.5,seed=1,only=1-32") ==
 		    (first & UINT32_MAX));
-	/* count= keeps the first of the requests that p= selects. */
+	/* Of the requests that p= selects, count=1 keeps the first. */
 	assert_true(pattern_of("nop:eio@p=0.5,seed=1,count=1") ==
 		    (first & -first));
 }
@@ -151,7 +154,7 @@ static void a_file_is_known_by_its_path(void **state)
 	unit_close(other);
 }
 
-/* The log of changes */
+/* The log of changes that `uaio check` keeps */
 
 static void changes_are_told_only_to_who_checks(void **state)
 {
@@ -250,7 +253,10 @@ static void what_is_refused_is_not_counted(void **state)
 
 /* Short transfers */
 
-/* Check a short read: the bytes that its result counts are in memory, and no others. */
+/*
+ * Check a short read: the first `res` bytes of the buffer are read, the others are
+ * unchanged.
+ */
 static void assert_short_read(struct uaio_sqe sqe, uint64_t unit)
 {
 	const char *memory = sqe.buf;
@@ -308,7 +314,7 @@ static void vectors_are_cut_where_the_client_sees_no_change(void **state)
 		seen[res == SIZE] = true;
 		assert_memory_equal(iov, was, sizeof(iov));
 	}
-	/* Cuts occurred both inside the first vector and after it. */
+	/* Some reads were cut inside the first vector, others after it. */
 	assert_true(seen[0] && seen[1]);
 	unit_close(fd);
 }
@@ -413,7 +419,7 @@ static void a_delayed_request_ends_no_sooner(void **state)
 	unit_close(pipes[1]);
 }
 
-/* A late request uses neither its file nor a thread. */
+/* While its completion is delayed, a request keeps neither its file nor a thread. */
 static void a_late_request_keeps_only_its_completion(void **state)
 {
 	int fd = unit_numbered_file(true, 1);
@@ -432,7 +438,7 @@ static void a_late_request_keeps_only_its_completion(void **state)
 	have("");
 	assert_int_equal(result_of(write_of(fd, buffer, SIZE)), SIZE);
 	expect_nothing();
-	/* Neither closing the file nor destroying the context waits. */
+	/* Closing the file does not wait, nor does destroying the context afterwards. */
 	unit_close(fd);
 }
 
@@ -450,7 +456,9 @@ static void a_late_write_has_been_made(void **state)
 		ws[0] = (char)is_async;
 		sqe.is_async = is_async;
 		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
-		/* A read waits for the write's call, not for its completion. */
+		/*
+		 * A read waits until the write's call returns, but not for its completion.
+		 */
 		assert_int_equal(result_of(read_of(fd, buffer, SIZE)), SIZE);
 		assert_memory_equal(buffer, ws, SIZE);
 	}
@@ -481,8 +489,8 @@ static void completions_come_in_another_order(void **state)
 	(void)state;
 	have("nop:reorder");
 	/*
-	 * If the submitting thread is preempted, the order may stay the same by chance:
-	 * repeat.
+	 * Repeat if all events came in order, which may happen by chance if the submitting
+	 * thread is preempted.
 	 */
 	while (!nr_moved) {
 		uint64_t seen = 0;

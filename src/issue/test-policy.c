@@ -16,28 +16,32 @@
 #include "unit.h"
 
 /*
- * A hook simulates the results of system calls on the file: slow, partial, or EAGAIN. The test
- * counts the calls that the library makes. The file is in memory, but pretends to be on a
- * disk; a real disk might be busy with other work.
+ * A hook fakes the results of system calls on the file: slow, partial, or EAGAIN. The
+ * test counts the calls that the library makes. The file is in memory, as a real disk
+ * might be busy with other work. But the hook reports its file system as ext4.
  */
 enum { SIZE = 4096, NR_BLOCKS = 4, NR_CACHESTAT = 451 };
 
 /*
- * The limit from which policy.c considers a read slow. A read with its reaping takes longer
- * than its call.
+ * policy.c considers a read slow if its call takes longer than this. The test times
+ * reads including their reaping, so a measured time is longer than that of the call.
  */
 enum { SLOW_READ_NS = 20000 };
 
 static struct {
 	int fd; /* atomic */
-	/* atomic: what the hook simulates */
-	uint32_t nowait_error; /* error for RWF_NOWAIT; 0: none */
-	/* how many bytes a call with RWF_NOWAIT returns at most; 0: all */
+	/* atomic: the results that the hook fakes */
+	/* the error that calls with RWF_NOWAIT return; 0: none */
+	uint32_t nowait_error;
+	/* the most bytes that a call with RWF_NOWAIT returns; 0: no limit */
 	uint32_t nowait_bytes;
-	uint64_t nr_cached; /* cached pages, of any range */
-	uint32_t slow_us;   /* how long a plain call takes at least, in us */
-	uint32_t sleeps;    /* whether plain calls sleep */
-	/* atomic: counts of calls */
+	/* how many pages cachestat() reports as cached, for any range */
+	uint64_t nr_cached;
+	/* the least time that a call without RWF_NOWAIT takes, in us */
+	uint32_t slow_us;
+	/* whether a call without RWF_NOWAIT sleeps for that time */
+	uint32_t sleeps;
+	/* atomic: how many calls the library made */
 	uint32_t nr_nowait;
 	uint32_t nr_plain;
 } file;
@@ -62,7 +66,7 @@ static bool answer_nowait(long nr, const long args[6], long *ret_res)
 					args[4], args[5] & ~RWF_NOWAIT);
 		return true;
 	}
-	/* A read after the cached bytes would have to wait. */
+	/* Bytes after the first `bytes` of a block count as not cached. */
 	if (args[3] % SIZE >= bytes)
 		*ret_res = -EAGAIN;
 	else
@@ -101,7 +105,7 @@ static int start(void **state)
 	int ret = unit_setup(state);
 	static const char block[SIZE];
 
-	/* A worker may not have left the hook of the last test yet. */
+	/* Store atomically, as a worker may still be in the hook of the previous test. */
 	store_relaxed(&file.nowait_error, 0);
 	store_relaxed(&file.nowait_bytes, 0);
 	store_relaxed(&file.nr_cached, 0);
@@ -186,8 +190,8 @@ static void let_clock_settle(void)
 
 /*
  * Read until the library no longer queries the page cache. A read that is slow because its
- * thread was preempted ends the streak; then as many reads are needed again. Return: whether
- * the last read may have ended it.
+ * thread was preempted ends the streak, and then 64 more reads are needed.
+ * Return: whether the last read was so slow that it may have ended the streak.
  */
 static bool become_trusted(void)
 {
@@ -207,7 +211,7 @@ static bool become_trusted(void)
 
 static void reads_ask_the_cache_until_they_are_trusted(void **state)
 {
-	/* A slow read after the 64 may have ended the streak. */
+	/* Whether one of the 64 reads was so slow that it may have ended the streak. */
 	bool may_have_ended = false;
 
 	(void)state;
@@ -270,7 +274,10 @@ static void an_uncached_read_goes_to_a_worker(void **state)
 	store_relaxed(&file.nowait_error, EAGAIN);
 	for (unsigned i = 0; i < 5; i++)
 		assert_in_worker(IOCB_CMD_PREAD);
-	/* A worker that has executed a read may also try the next one. */
+	/*
+	 * There may be more than 5 calls with RWF_NOWAIT, because a worker that has
+	 * executed a read may also try the next one.
+	 */
 	assert_true(load_relaxed(&file.nr_nowait) >= 5);
 	assert_int_equal(load_relaxed(&file.nr_plain), 5);
 }
@@ -295,7 +302,10 @@ static void a_read_cut_by_the_cache_is_executed_in_full(void **state)
 	assert_false(is_inline);
 }
 
-/* If the read did not wait, a worker would have to read all of it again. */
+/*
+ * A long read of which one page is not cached waits for that page. Otherwise a worker would
+ * read all of it again.
+ */
 static void a_long_read_waits_for_the_page_it_lacks(void **state)
 {
 	enum { LONG = 1 << 20 };
@@ -349,8 +359,8 @@ static void a_read_cut_by_the_end_of_the_file_is_complete(void **state)
 }
 
 /*
- * If the client sets RWF_NOWAIT, the result of the call on the file is the request's result,
- * inline.
+ * If the client sets RWF_NOWAIT, the request completes inline with the result of the call,
+ * even if that is an error.
  */
 static void a_client_that_will_not_wait_is_told_at_once(void **state)
 {
@@ -369,7 +379,8 @@ static void a_client_that_will_not_wait_is_told_at_once(void **state)
 	store_relaxed(&file.nowait_error, EOPNOTSUPP);
 	iocb.aio_rw_flags = RWF_NOWAIT;
 	/*
-	 * The file is on a disk file system that supports the flag, but not for this request.
+	 * The file system (ext4) supports RWF_NOWAIT, but refuses it for this request: the
+	 * submission succeeds, and the event has the error.
 	 */
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	assert_int_equal(unit_reap_one(handle), -EOPNOTSUPP);
@@ -388,7 +399,10 @@ static void one_slow_write_is_forgiven(void **state)
 		assert_inline(IOCB_CMD_PWRITE);
 }
 
-/* Write until one is inline. Return: whether a worker executed an earlier one. */
+/*
+ * Write until a write is executed inline.
+ * Return: whether a worker executed an earlier one.
+ */
 static bool write_until_inline(void)
 {
 	bool is_inline = false, was_in_worker = false;
@@ -409,8 +423,8 @@ static void slow_writes_go_to_workers_for_a_while(void **state)
 	let_clock_settle();
 	store_relaxed(&file.sleeps, 1);
 	/*
-	 * If this thread was preempted for long, the time during which workers write has
-	 * passed: repeat.
+	 * After slow writes, workers write for a certain time. If this thread was preempted
+	 * longer than that, repeat.
 	 */
 	while (!was_in_worker) {
 		int64_t start_ns;
@@ -426,7 +440,10 @@ static void slow_writes_go_to_workers_for_a_while(void **state)
 	assert_inline(IOCB_CMD_PWRITE);
 }
 
-/* The thread was only preempted, so the file does not count as slow. */
+/*
+ * The writes take long without sleeping, as if the thread were preempted. So the file does
+ * not count as slow.
+ */
 static void a_write_that_did_not_sleep_is_not_slow(void **state)
 {
 	(void)state;

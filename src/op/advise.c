@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * FADVISE and MADVISE: announce how the program will use a file, or memory
+ * FADVISE and MADVISE: tell the kernel how the program will use a file, or memory
  *
  * Tested by test-call.c.
  */
@@ -11,7 +11,10 @@
 #include "base/sys.h"
 #include "op/rows.h"
 
-/* Return: whether the kernel only stores the advice, and does no work that could take long. */
+/*
+ * Return: whether the kernel only stores this advice. Other advice makes it do work that
+ * may take long.
+ */
 static bool is_only_noted(uint32_t advice)
 {
 	return advice == POSIX_FADV_NORMAL || advice == POSIX_FADV_RANDOM ||

@@ -22,10 +22,10 @@ bool uaio_args_can_read(const void *memory, uint64_t bytes)
 }
 
 /*
- * Measure a string of at most max bytes, including its 0. For each page that the string
- * touches, a system call checks that the page can be read; this costs little beside the
+ * Measure a string of at most max bytes, including its 0. A system call for each page that
+ * the string touches checks that the page can be read. That costs little compared with the
  * request's own call.
- * Return: its length, including the 0; max + 1: it is longer; 0: it is not readable.
+ * Return: its length, including the 0; max + 1: the string is longer; 0: it cannot be read.
  */
 static uint32_t measure(const char *text, uint32_t max)
 {
@@ -116,7 +116,10 @@ void uaio_args_copy(const struct uaio_args *args, void *ret_copy)
 	if (copy->sleeper)
 		uaio_sleeper_get(copy->sleeper);
 	for (unsigned i = 0; i < UAIO_NR_ENDS; i++)
-		/* The caller has a reference. */
+		/*
+		 * Taking a reference cannot fail, as the caller has a reference to each
+		 * file.
+		 */
 		if (copy->files[i])
 			UAIO_CHECK(uaio_file_try_get(copy->files[i]));
 }
@@ -145,7 +148,7 @@ int uaio_args_fix(struct uaio_args *copy, int out, struct uaio_queue *queue,
 
 void uaio_args_advance(struct uaio_sqe *sqe, uint64_t bytes)
 {
-	/* The vectors are in the copy's own memory. */
+	/* The vectors were copied, so they may be changed. */
 	struct iovec *iov = (struct iovec *)(uintptr_t)sqe->args->in;
 	uint64_t nr = sqe->args->in_bytes / sizeof(*iov);
 

@@ -3,15 +3,16 @@
  * Arguments of an operation that do not fit into a struct uaio_sqe
  *
  * A front-end (kernel AIO, io_uring or POSIX AIO) fills in a struct uaio_args, to which a
- * struct uaio_sqe points during the submission. A request that waits gets a copy of everything
- * that its system call reads, in one piece of memory. So the client may change its own memory
- * once the submitting call returns. What the system call writes goes to the client's memory,
- * as with the buffer of a read.
+ * struct uaio_sqe points during the submission. A request that waits gets a copy of
+ * everything that its system call reads, in one piece of memory. So the client may change
+ * its own memory once the submitting call returns. The system call writes its results to
+ * the client's memory, as for the buffer of a read.
  *
- *   I1  prep measures the strings. The copy of a string has the length that prep measured,
- *       even if the client changes the string meanwhile.
- *   I2  A copy owns references to its files from its creation on, or, for files that are not
- *       fixed yet (given by descriptor), from uaio_args_fix() on.
+ *   I1  prep measures the strings. The copy of a string has the length that prep
+ *       measured, even if the client changes the string meanwhile.
+ *   I2  A copy owns references to its files. If the client gave a registered (fixed)
+ *       file, the copy owns a reference from its creation on. If the client gave a
+ *       descriptor, the copy owns a reference from uaio_args_fix() on.
  *
  * Tested by test-args.c.
  */
@@ -44,12 +45,16 @@ struct uaio_msghdr {
 /* The two files of a splice or tee. */
 enum uaio_end { UAIO_END_IN, UAIO_END_OUT, UAIO_NR_ENDS };
 
-/* Unused members are 0. A copy owns what it points to, except out. */
+/*
+ * Unused members are 0. If the struct is a copy for a waiting request, it owns the
+ * memory to which its pointers point, except `out`.
+ */
 struct uaio_args {
 	const char *path;
 	const char *name; /* a second path, or the name of an attribute */
-	const void *in;   /* other memory that the call reads */
-	void *out;        /* borrows: where the call writes */
+	const void *in;   /* other memory that the system call reads */
+	/* borrows: the memory to which the system call writes */
+	void *out;
 	uint32_t in_bytes;
 	uint32_t out_bytes;
 	/* the address of a socket to send to, connect to or bind to */
@@ -57,32 +62,40 @@ struct uaio_args {
 	uint32_t address_bytes;
 
 	/*
-	 * For a message: in holds its vectors. control is the client's memory, which the call
-	 * reads or writes. For a message to receive: out is the client's struct msghdr, or
-	 * NULL; sender is the memory for the sender's address.
+	 * For a message: `in` is the copy of its vectors. control is the client's memory
+	 * for control data, which the call reads or writes. To receive a message: out is
+	 * the client's struct msghdr, or NULL; sender is the memory for the sender's
+	 * address.
 	 */
 	uint32_t sender_bytes;
 	void *sender;  /* borrows */
 	void *control; /* borrows */
 	uint64_t control_bytes;
 
-	/* a second descriptor; if name is a path: the directory that the path starts from */
+	/* a second descriptor. If name is a path: the directory in which the path begins */
 	int fd;
-	uint32_t what; /* the mask of statx(); the op of epoll_ctl() */
+	uint32_t what; /* for STATX the mask; for EPOLL_CTL the op */
 	int64_t off; /* offset of the second descriptor, or UAIO_OFF_POSITION */
 	/*
-	 * For an operation with two files: both files, if they are fixed (file.h), instead of
-	 * descriptors; or NULL.
+	 * For an operation with two files: each file that is fixed (file.h); NULL for a
+	 * file that is given by a descriptor.
 	 */
 	struct uaio_file *files[UAIO_NR_ENDS];
-	/* fd is not a descriptor but a slot of the ring's registered files (sink.h) */
+	/*
+	 * The number in fd or in the sqe is not a descriptor, but a slot in the ring's
+	 * table of registered files (sink.h).
+	 */
 	bool is_place[UAIO_NR_ENDS];
 
-	/* For a copy with two files; shares; NULL: its call cannot be ended early. */
+	/*
+	 * Set only in a copy for an operation with two files; shares. A worker waits
+	 * for a file by this endable, and a canceller ends that wait. NULL: the wait
+	 * cannot be ended.
+	 */
 	struct uaio_endable *endable;
 	/*
-	 * For an operation that sleeps (sleeper.h): a copy shares the sleeper (ref); other
-	 * structs borrow it.
+	 * For an operation that sleeps (sleeper.h). A copy has a reference to the sleeper;
+	 * other structs borrow it.
 	 */
 	struct uaio_sleeper *sleeper;
 
@@ -90,29 +103,33 @@ struct uaio_args {
 	/* path_bytes and name_bytes include the terminating 0 */
 	uint32_t path_bytes;
 	uint32_t name_bytes;
-	uint32_t copied_bytes; /* the size of a copy; 0 if this is not a copy */
+	/* the size in bytes, if this is a copy; else 0 */
+	uint32_t copied_bytes;
 };
 
-/* The most bytes of an attribute's value, and of its name. */
+/* The most bytes that an attribute's value and its name have. */
 enum { UAIO_VALUE_BYTES_MAX = 65536, UAIO_NAME_BYTES_MAX = 256 };
 
-/* The most futexes that FUTEX_WAITV waits on: with the library's two, the kernel's limit. */
+/*
+ * The most futexes on which FUTEX_WAITV waits: the kernel's limit of 128, less two of the
+ * library's own (sleeper.h).
+ */
 enum { UAIO_FUTEXES_MAX = 126 };
 
 /* The most bytes of a socket's address: struct sockaddr_storage. */
 enum { UAIO_ADDRESS_BYTES_MAX = 128 };
 
-/* The most bytes of a copy: a path, and an attribute's name and value. */
+/* The most bytes of a copy: that of a path and of an attribute's name and value. */
 enum {
 	UAIO_ARGS_BYTES_MAX = sizeof(struct uaio_args) + 4096 +
 			      UAIO_NAME_BYTES_MAX + UAIO_VALUE_BYTES_MAX,
 };
 
 /*
- * Measure a path of the client's. The result is stored in path_bytes or name_bytes; in sqe.len
- * if the operation has only one path.
- * Return: 0 with its length, including the 0; -EFAULT; -ENAMETOOLONG; -ENOENT: it is
- * empty, and may_be_empty is false.
+ * Measure a path of the client's. The length is stored in path_bytes or name_bytes; for an
+ * operation with only one path, in sqe.len.
+ * Return: 0 with the length, including the 0; -EFAULT; -ENAMETOOLONG; -ENOENT if the path
+ * is empty, and may_be_empty is false.
  */
 int uaio_path_measure(const char *path, bool may_be_empty, uint32_t *ret_bytes);
 
@@ -128,25 +145,27 @@ size_t uaio_args_bytes(const struct uaio_sqe *sqe);
 /* Copy the arguments to memory of uaio_args_bytes() bytes. */
 void uaio_args_copy(const struct uaio_args *args, void *ret_copy);
 
-/* Like get_fixed of struct uaio_sink. */
+/* A function like get_fixed of struct uaio_sink (sink.h): looks up a registered file. */
 typedef struct uaio_file *uaio_args_place_fn(struct uaio_queue *queue,
 					     int place);
 
 /*
- * Fix the files of a copy that are not fixed yet: out, and the descriptor in the copy. find
- * looks up registered files by their slot; NULL: the copy has none.
- * Return: 0; -EBADF; -EAGAIN: no descriptor or no memory can be had.
+ * The client gives the two files of a copy by numbers: copy->fd and `out`. For each
+ * file that is not fixed yet, make a fixed file (file.h, I5), and store it in
+ * copy->files. If a number is a slot of registered files, `find` looks it up; `find`
+ * may be NULL if no number is a slot.
+ * Return: 0; -EBADF; -EAGAIN: no descriptor is left, or memory is refused.
  */
 int uaio_args_fix(struct uaio_args *copy, int out, struct uaio_queue *queue,
 		  uaio_args_place_fn *find);
 
 /*
- * Skip the first `bytes` bytes of a message, which were sent or received. The control data was
- * transferred with them.
+ * The first `bytes` bytes of a message, and all its control data, were sent or received:
+ * skip them.
  */
 void uaio_args_advance(struct uaio_sqe *sqe, uint64_t bytes);
 
-/* Drop the references of a copy. */
+/* Drop the references that a copy owns. */
 void uaio_args_release(struct uaio_args *copy);
 
 #endif /* UAIO_OP_ARGS_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CALLED: calls a function of a front-end (kernel AIO, io_uring or POSIX AIO). Tested by
- * uring/test-uring-cancel.c.
+ * CALLED: a request whose execution is a call of a function of a front-end (kernel AIO,
+ * io_uring or POSIX AIO). Tested by uring/test-uring-cancel.c.
  */
 #include "op/rows.h"
 

@@ -3,7 +3,7 @@
  * CLOSE, EPOLL_CTL, EPOLL_WAIT and PIPE
  *
  * CLOSE calls the same function as the interposed close(), because the library may have
- * requests on the descriptor. EPOLL_CTL is executed at once.
+ * requests on the descriptor. EPOLL_CTL never waits, so it is executed at once.
  *
  * Tested by test-call.c.
  */
@@ -53,7 +53,7 @@ int64_t uaio_epoll_ctl_run(const struct uaio_sqe *sqe, int fd,
 			     (struct epoll_event *)sqe->args->in);
 }
 
-/* buf has room for len events. */
+/* sqe->buf: the client's memory for sqe->len events. */
 int64_t uaio_epoll_wait_run(const struct uaio_sqe *sqe, int fd,
 			    struct uaio_found *found, uint32_t extra_flags)
 {
@@ -71,6 +71,9 @@ int64_t uaio_pipe_run(const struct uaio_sqe *sqe, int fd,
 	(void)fd;
 	(void)found;
 	(void)extra_flags;
-	/* pipe2() checks the memory itself, and opens nothing if it is not writable. */
+	/*
+	 * The memory is not checked before: pipe2() does that, and opens nothing if it is
+	 * not writable.
+	 */
 	return sys_pipe2(sqe->buf, (int)sqe->call_flags);
 }

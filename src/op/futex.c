@@ -2,8 +2,9 @@
 /*
  * FUTEX_WAKE, FUTEX_WAIT and FUTEX_WAITV
  *
- * To find out whether a wait would end at once or fail, the library calls the kernel with a
- * timeout in the past. A wake-up during this call counts like any other.
+ * Before it waits, the library finds out whether the wait would end at once, or fail.
+ * For this it calls the kernel with a timeout in the past. A wake-up that comes during
+ * this call ends the request, as a later wake-up would.
  *
  * Tested by uring/test-uring-futex.c.
  */
@@ -19,11 +20,15 @@
 #include "op/rows.h"
 #include "op/sleeper.h"
 
-/* Flags of newer headers; NUMA and MPOL: the futex belongs to a NUMA node. */
+/*
+ * Flags of futex_waitv() that older headers lack. NUMA, MPOL: the futex belongs to a NUMA
+ * node.
+ */
 enum { SIZE_U32 = 2, NUMA = 4, MPOL = 8, PRIVATE = 128 };
 
 /*
- * The sleeper's two futexes (sleeper.h): `end`, before the client's, and `last`, after them.
+ * NR_OWN: the library's own futexes in a call (sleeper.h): `end`, before the client's, and
+ * `last`, after them. NR_MAX: the most futexes of a call.
  */
 enum { NR_OWN = 2, NR_MAX = UAIO_FUTEXES_MAX + NR_OWN };
 
@@ -35,7 +40,10 @@ static struct uaio_futex_waitv own_of(uint32_t *word)
 	};
 }
 
-/* Return: as futex_waitv(); UAIO_OP_BLOCKS: the call would wait. */
+/*
+ * Make the call without waiting.
+ * Return: as for futex_waitv(); UAIO_OP_BLOCKS: the call would wait.
+ */
 static int64_t try(const struct uaio_args *args, const void *futexes,
 		   uint32_t nr)
 {
@@ -49,8 +57,9 @@ static int64_t try(const struct uaio_args *args, const void *futexes,
 }
 
 /*
- * Wait on a worker. all[0] and all[nr + 1] are left for the sleeper's futexes.
- * Return: the index of the client's futex that woke it; -ECANCELED; another error.
+ * Wait on a worker. all[1] to all[nr] are the client's futexes; this function fills in
+ * all[0] and all[nr + 1], the sleeper's.
+ * Return: the index of the client's futex that was woken; -ECANCELED; another error.
  */
 static int64_t sleep_on(struct uaio_sleeper *sleeper,
 			struct uaio_futex_waitv *all, uint32_t nr)
@@ -79,7 +88,10 @@ static int64_t wait_for(const struct uaio_args *args, const void *futexes,
 	return sleep_on(args->sleeper, all, nr);
 }
 
-/* out: the futex; off: its expected value; what: flags of a struct uaio_futex_waitv. */
+/*
+ * Members of args: out: the futex; off: its expected value; what: flags of a struct
+ * uaio_futex_waitv.
+ */
 int64_t uaio_futex_wait_run(const struct uaio_sqe *sqe, int fd,
 			    struct uaio_found *found, uint32_t extra_flags)
 {
@@ -95,7 +107,7 @@ int64_t uaio_futex_wait_run(const struct uaio_sqe *sqe, int fd,
 	return wait_for(args, &futex, 1, extra_flags);
 }
 
-/* in: an array of struct uaio_futex_waitv. */
+/* args->in: an array of struct uaio_futex_waitv. */
 int64_t uaio_futex_waitv_run(const struct uaio_sqe *sqe, int fd,
 			     struct uaio_found *found, uint32_t extra_flags)
 {
@@ -109,7 +121,10 @@ int64_t uaio_futex_waitv_run(const struct uaio_sqe *sqe, int fd,
 		extra_flags);
 }
 
-/* buf: the futex; len: how many to wake; call_flags: the mask; mode: flags of the futex. */
+/*
+ * Members of sqe: buf: the futex; len: how many waiters to wake; call_flags: the mask;
+ * mode: flags of the futex.
+ */
 int64_t uaio_futex_wake_run(const struct uaio_sqe *sqe, int fd,
 			    struct uaio_found *found, uint32_t extra_flags)
 {
@@ -127,6 +142,6 @@ int64_t uaio_futex_wake_run(const struct uaio_sqe *sqe, int fd,
 						sqe->call_flags);
 	res = sys_futex_wake_by(sqe->buf, sqe->mode, (uint32_t)sqe->len,
 				sqe->call_flags);
-	/* A kernel that lacks the call does not know such futexes. */
+	/* A kernel without futex_wake() supports no futexes of NUMA nodes. */
 	return res == -ENOSYS ? -EINVAL : res;
 }

@@ -2,8 +2,8 @@
 /*
  * SEND, RECV, SENDMSG and RECVMSG
  *
- * MSG_DONTWAIT keeps a call from blocking, so the socket need not be O_NONBLOCK. A send
- * raises no SIGPIPE.
+ * If a send or receive must not block, the call is made with MSG_DONTWAIT, so the
+ * socket need not be O_NONBLOCK. A send raises no SIGPIPE.
  *
  * Tested by uring/test-uring-socket.c.
  */
@@ -66,7 +66,10 @@ bool uaio_sock_keeps(const struct uaio_sqe *sqe, int fd, int64_t res,
 	return res > 0 && (uint64_t)res < bytes && waits_for_all(sqe, fd);
 }
 
-/* Report res, the result of a call, to the front-end that has chosen the memory for it. */
+/*
+ * Report the result of a call (res) to the front-end that has chosen the memory for the
+ * call.
+ */
 static inline void report_to_door(const struct uaio_sqe *sqe, int fd,
 				  int64_t res, const struct iovec *iov)
 {
@@ -149,7 +152,7 @@ int64_t uaio_send_run(const struct uaio_sqe *sqe, int fd,
 	return res;
 }
 
-/* Return: the message that the arguments describe, without addresses. */
+/* Return: a message made from the arguments, without addresses. */
 static struct uaio_msghdr message_of(const struct uaio_args *args)
 {
 	return (struct uaio_msghdr){
@@ -217,8 +220,8 @@ void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more)
 	is_polled = is_polled && sys_ppoll(pfds, nr, &zero, NULL, 0) >= 0;
 	for (unsigned i = 0; i < nr; i++)
 		/*
-		 * poll() also reports a socket ready at the end of the stream or after an
-		 * error, with other events.
+		 * At the end of the stream, or after an error, poll() reports further
+		 * events, even if no bytes are left. Then query the number of bytes.
 		 */
 		ret_have_more[i] = is_polled && !(pfds[i].revents & ~POLLIN)
 					   ? pfds[i].revents
@@ -226,8 +229,8 @@ void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more)
 }
 
 /*
- * Return: whether a stream socket is TCP without an upper layer protocol (TCP_ULP). TLS,
- * for example, returns less than it has between records.
+ * Return: whether a stream socket is TCP without an upper layer protocol (TCP_ULP). With
+ * TLS, for example, a receive may return fewer bytes than the socket holds.
  */
 static bool is_plain_tcp(int fd)
 {
@@ -241,9 +244,9 @@ static bool is_plain_tcp(int fd)
 }
 
 /*
- * Find out how a multishot receive can see that the socket is empty. poll() does not report
- * fewer bytes than SO_RCVLOWAT. If the client sets this option later, a multishot receive does
- * not see bytes that are left until the socket holds that many.
+ * Find out how a multishot receive can notice that the socket is empty. poll() does not
+ * report fewer bytes than SO_RCVLOWAT. If the client sets this option later, the request
+ * leaves bytes in the socket until the socket holds as many as the option says.
  */
 static enum uaio_empty_by empty_by(struct uaio_found *found, int fd)
 {
@@ -266,8 +269,8 @@ static enum uaio_rest ask_rest(int fd)
 /*
  * A shot (one receive of a multishot request) has filled its buffer. If poll() reports
  * nothing, the socket is empty, even after an urgent mark (SIOCINQ counts only up to the
- * mark). Then skip the receive that would return EAGAIN: the next bytes cause an edge (a new
- * readiness event).
+ * mark). Then the request skips the receive that would return EAGAIN, and waits: the next
+ * bytes cause an edge (a new readiness event).
  */
 static enum uaio_rest ask_rest_of_shot(int fd)
 {
@@ -277,15 +280,18 @@ static enum uaio_rest ask_rest_of_shot(int fd)
 
 	if (nr == 0)
 		return UAIO_REST_NONE;
-	/* poll() also reports the socket ready at the end of the stream and after an error. */
+	/*
+	 * poll() also reports a socket at the end of the stream or after an error, with
+	 * further events.
+	 */
 	if (nr > 0 && pfd.revents == POLLIN)
 		return UAIO_REST_THERE;
 	return ask_rest(fd);
 }
 
 /*
- * Return: whether a receive may have stopped at an urgent mark. epoll does not report a
- * mark whose byte the client has read.
+ * Return: whether a receive may have stopped at an urgent mark. If the client has read the
+ * mark's byte, epoll does not report the mark.
  */
 static bool may_be_at_mark(int fd)
 {
@@ -295,8 +301,9 @@ static bool may_be_at_mark(int fd)
 }
 
 /*
- * Return: whether a shot that received res bytes of a stream has left bytes in the socket.
- * asks: the call may have left some. Not inline: most receives are not multishot.
+ * A shot received res bytes of a stream. asks: the socket may hold more bytes, so query
+ * it. Not inline, as most receives are not multishot.
+ * Return: whether the shot has left bytes in the socket.
  */
 static __attribute__((noinline)) enum uaio_rest
 rest_of_shot(int fd, struct uaio_found *found, int64_t res, bool asks)
@@ -312,9 +319,10 @@ rest_of_shot(int fd, struct uaio_found *found, int64_t res, bool asks)
 }
 
 /*
- * Store in found whether a stream has more data after a call that received res bytes into a
- * buffer of `room` bytes, or that the caller must query the socket. A call that did not fill
- * its buffer has emptied the socket, so only a full buffer needs the query.
+ * A call has received res bytes of a stream into a buffer of `room` bytes. Store in found
+ * whether the socket holds more, or that the caller must query the socket. A call that did
+ * not fill its buffer has emptied the socket, so the query is needed only if the buffer is
+ * full.
  */
 static inline void note_rest(const struct uaio_sqe *sqe, int fd,
 			     struct uaio_found *found, int64_t res,
@@ -333,7 +341,9 @@ static inline void note_rest(const struct uaio_sqe *sqe, int fd,
 		else
 			rest = ask_rest(fd);
 	}
-	/* An earlier call may have stored another value. */
+	/*
+	 * Store even UAIO_REST_UNKNOWN, as an earlier call may have stored another value.
+	 */
 	if (unlikely(rest != found->rest))
 		found->rest = rest & 7; /* three bits */
 }
@@ -347,9 +357,10 @@ static bool has_nothing(int fd)
 }
 
 /*
- * Return: whether a multishot receive for which there is no buffer waits until there is
- * something to receive, as in the kernel. This holds for its first shot, if a worker makes it,
- * and for later shots on a stream.
+ * Called if a multishot receive finds no buffer.
+ * Return: whether the request waits until there is something to receive, as in the
+ * kernel's io_uring. Before the first shot, the request waits if a worker makes its
+ * calls. Before later shots, it waits if the socket is a stream.
  */
 static bool waits_first(const struct uaio_sqe *sqe, bool is_stream)
 {
@@ -366,9 +377,10 @@ int64_t uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
 }
 
 /*
- * A multishot receive chooses its buffer first, even if there is nothing to receive, unless
- * its client wanted a worker. With MSG_DONTWAIT a worker's call does not block either, and
- * buffers that the call does not use are given back.
+ * A multishot receive chooses its buffer before the call, even if there is nothing to
+ * receive. (If the client requested a worker with IOSQE_ASYNC, the request waits for
+ * the socket before it chooses.) With MSG_DONTWAIT the call does not block, even on a
+ * worker. A buffer that the call does not use is returned to the front-end.
  */
 static inline int pick_room(const struct uaio_sqe *sqe, int fd,
 			    uint32_t extra_flags, struct iovec *ret_iov)
@@ -421,9 +433,9 @@ static bool may_write(const void *at, size_t bytes)
 }
 
 /*
- * A message was received, with res bytes of data: write everything else (address, control
+ * A message with res bytes of data was received. Write everything else (address, control
  * data, flags) to the client's own header.
- * Return: res; -EFAULT: the client has unmapped the header. The data are lost then.
+ * Return: res; -EFAULT: the client has unmapped the header. Then the data are lost.
  */
 static int64_t write_back(const struct uaio_args *args,
 			  const struct uaio_msghdr *msg, int64_t res)
@@ -448,9 +460,9 @@ uint64_t uaio_sock_head_bytes(const struct uaio_args *args)
 }
 
 /*
- * Receive a message into a buffer of a multishot request. The buffer gets a header, the
- * sender's address and the control data, for which the request reserves fixed sizes, then the
- * data.
+ * Receive a message into one buffer of a multishot request. The buffer gets a header, the
+ * sender's address, the control data, then the data. For address and control data the
+ * request reserves fixed sizes.
  */
 static int64_t receive_shot(const struct uaio_sqe *sqe, int fd,
 			    struct uaio_found *found, uint32_t extra_flags,
@@ -491,10 +503,13 @@ bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res)
 {
 	if (res < 0)
 		return false;
-	/* The result is a descriptor or a slot, which may be 0. */
+	/*
+	 * The result of an accept is a descriptor or slot. It may be 0, which does not end
+	 * the request.
+	 */
 	if (sqe->op == UAIO_OP_ACCEPT)
 		return true;
-	/* An empty message ends the multishot request. */
+	/* A multishot request ends when it receives a message without data. */
 	if (sqe->op == UAIO_OP_RECVMSG)
 		return res > (int64_t)uaio_sock_head_bytes(sqe->args);
 	return res > 0 && !(sqe->by_door && uaio_op_door->is_last(sqe));

@@ -15,6 +15,6 @@ int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd,
 	(void)fd;
 	(void)found;
 	(void)extra_flags;
-	/* The result that the client has set (IORING_NOP_INJECT_RESULT). */
+	/* len is the result that the client has requested (IORING_NOP_INJECT_RESULT). */
 	return (int32_t)sqe->len;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * OPENAT and OPENAT2: may block for ever, for example on a device
+ * OPENAT and OPENAT2, which may block for ever, for example on a device
  *
- * A path that the kernel has in its caches is opened at once. With the close that takes
- * 2.1 us; through a worker 8.5 us.
+ * If the kernel has the path in its caches, the submitting thread opens the file at
+ * once. Then one open and one close take 2.1 us; if a worker opens the file, they take
+ * 8.5 us.
  *
  * Tested by test-open.c.
  */
@@ -35,7 +36,7 @@ int uaio_openat_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	return sqe->len == 1 || !*sqe->path ? -ENOENT : 0;
 }
 
-/* The kernel's struct open_how in its first version. */
+/* The kernel's struct open_how, in its first version. */
 struct how {
 	uint64_t flags;
 	uint64_t mode;
@@ -45,17 +46,22 @@ struct how {
 enum {
 	RESOLVE_CACHED_ = 0x20,
 	KERNEL_LARGEFILE = 0100000,
-	/* Flags that the kernel keeps for an open file, and that F_SETFL would change. */
+	/*
+	 * The flags of an open file that F_SETFL sets. open_cached() opens with
+	 * O_NONBLOCK, then clears it by F_SETFL. That call must leave all other flags
+	 * as they are.
+	 */
 	KEPT_FLAGS = O_APPEND | O_ASYNC | O_DIRECT | O_NOATIME,
-	/* Only with these flags can the kernel do no more than look up a path. */
+	/* With any other flag, the kernel might do more than look up a path. */
 	SIMPLE_FLAGS = O_ACCMODE | O_NOCTTY | O_APPEND | O_NONBLOCK | O_SYNC |
 		       O_DIRECT | O_LARGEFILE | KERNEL_LARGEFILE | O_DIRECTORY |
 		       O_NOFOLLOW | O_NOATIME | O_CLOEXEC,
 };
 
 /*
- * A front-end keeps the new descriptor only for a moment. A child process must not inherit it
- * meanwhile.
+ * Return: flags, with O_CLOEXEC if the front-end gets the new descriptor. The front-end
+ * keeps this descriptor only for a moment. A child process that is created at that
+ * moment must not inherit it.
  */
 static uint64_t flags_of(const struct uaio_sqe *sqe, uint64_t flags)
 {
@@ -63,8 +69,8 @@ static uint64_t flags_of(const struct uaio_sqe *sqe, uint64_t flags)
 }
 
 /*
- * Open what the kernel can find without blocking, as io_uring does. A FIFO whose other end is
- * not open does not block either, as the library adds O_NONBLOCK.
+ * Open the path if the kernel can find it without blocking, as io_uring does. O_NONBLOCK is
+ * added, so that the open of a FIFO whose other end is not open does not block either.
  * Return: the descriptor, or -errno; UAIO_OP_BLOCKS: the call would block.
  */
 static int64_t open_cached(int dir, const char *path, const struct how *client)
@@ -81,7 +87,10 @@ static int64_t open_cached(int dir, const char *path, const struct how *client)
 		(void)sys_fcntl(fd, F_SETFL, (long)how.flags & KEPT_FLAGS);
 	if (fd == -EAGAIN && client->resolve & RESOLVE_CACHED_)
 		return fd;
-	/* EINVAL may come from a kernel before 5.12; a worker's call will show. */
+	/*
+	 * EINVAL may only mean a kernel before 5.12. So a worker makes a call without
+	 * RESOLVE_CACHED.
+	 */
 	return fd == -EAGAIN || fd == -EINVAL || fd == -ENOSYS ? UAIO_OP_BLOCKS
 							       : fd;
 }
@@ -98,14 +107,20 @@ int64_t uaio_openat_run(const struct uaio_sqe *sqe, int fd,
 		ret = sys_openat(sqe->fd, sqe->path, (int)how.flags,
 				 (int)sqe->mode);
 	else
-		/* A path without a 0 at its end needs the copy that a waiting request gets. */
+		/*
+		 * The client has overwritten the 0 at the path's end. A request that waits
+		 * has a copy, which ends with 0.
+		 */
 		ret = sqe->path[sqe->len - 1]
 			      ? UAIO_OP_BLOCKS
 			      : open_cached(sqe->fd, sqe->path, &how);
 	return uaio_sqe_land(sqe, ret);
 }
 
-/* Return: whether the bytes beyond struct how are 0. */
+/*
+ * The client's struct may be longer than struct how.
+ * Return: whether all bytes after the members of struct how are 0.
+ */
 static bool is_known(const struct uaio_args *args)
 {
 	const char *how = args->in;
@@ -144,7 +159,7 @@ int64_t uaio_openat2_run(const struct uaio_sqe *sqe, int fd,
 	memcpy(&how, args->in, sizeof(how));
 	how.flags = flags_of(sqe, how.flags);
 	if (!(extra_flags & RWF_NOWAIT))
-		/* The bytes beyond struct how are 0. */
+		/* Pass only struct how: prep has checked that all further bytes are 0. */
 		ret = sys_openat2(sqe->fd, args->path, &how, sizeof(how));
 	else
 		ret = how.mode ? UAIO_OP_BLOCKS

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of operations, one row each. To add an operation:
+ * The table of operations: one row for each. To add an operation:
  *
- *   operations  name it in enum uaio_op (options/names.h)
+ *   operations  name the operation in enum uaio_op (options/names.h)
  *   optab.c     add its row: name; class; which arguments are copied; prep, which
- *               refuses it; run, which makes the system call; and tries, if it waits
- *               for a stream
+ *               refuses requests; run, which makes the system call; and tries, if a
+ *               request waits for a stream
  *   rows.h      declare prep and run; define them in a file of op/, and add the file
  *               to src/meson.build
- *   a door      translate the client's number (kernel AIO's: aio/iocb.c)
- *   statistics  its name: options/operations.c and include/stats.schema.json
+ *   front-end   translate the interface's number of the operation to enum uaio_op
+ *               (kernel AIO: aio/iocb.c)
+ *   statistics  add its name: options/operations.c and include/stats.schema.json
  *
- * Only a new class of operations on files needs a column in issue/policy.c.
+ * A new class of operations on files also needs a column in issue/policy.c.
  *
  * Tested by test-op.c and test-call.c.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * STATX, RENAMEAT, UNLINKAT, MKDIRAT, SYMLINKAT, LINKAT: calls about paths
+ * STATX, RENAMEAT, UNLINKAT, MKDIRAT, SYMLINKAT, LINKAT: calls with paths
  *
- * The call may have to read directories from a disk or a server, so workers make it, as in the
- * kernel.
+ * Calls with paths may have to read directories from a disk or a server, so workers make
+ * them, as in the kernel.
  *
  * Tested by test-call.c.
  */
@@ -36,7 +36,7 @@ int64_t uaio_statx_run(const struct uaio_sqe *sqe, int fd,
 			      sqe->args->what, sqe->args->out);
 }
 
-/* Measure two paths. The first may be empty if linkat() allows that. */
+/* Measure both paths. Only the first one of LINKAT may be empty, with AT_EMPTY_PATH. */
 int uaio_paths_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
 	struct uaio_args *args = sqe->args;

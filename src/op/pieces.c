@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SEND and RECV with memory in pieces, which their front-end chooses
+ * SEND and RECV with memory in several pieces (provided buffers), which the front-end
+ * chooses
  *
- * A receive first uses the memory that its front-end chooses when the size of the data is not
- * known. Only if the data fill this memory, the receive queries the socket for the size, and
- * gets more memory from the front-end. So a small receive costs one call.
+ * The front-end first chooses memory for a receive without knowing how much data the
+ * socket holds. So a small receive costs one system call. If the data fill this memory,
+ * a further call asks how many bytes the socket still holds. Then the front-end chooses
+ * more memory.
  *
  * Tested by uring/test-uring-bundle.c.
  */
@@ -31,7 +33,10 @@ static struct uaio_msghdr message_of(struct uaio_pieces *pieces)
 				     .msg_iovlen = pieces->nr };
 }
 
-/* Return: the result of one call. ret_is_full: the call has filled the chosen memory. */
+/*
+ * Choose memory, and receive once. *ret_is_full: whether the call has filled the memory.
+ * Return: the call's result.
+ */
 static int64_t receive(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		       int flags, bool may_block, uint64_t known,
 		       bool *ret_is_full)
@@ -63,12 +68,19 @@ int64_t uaio_sock_recv_pieces(const struct uaio_sqe *sqe, int fd,
 	bool is_full;
 	int64_t res;
 
-	/* With MSG_DONTWAIT a worker's call does not block either (see pick_room()). */
+	/*
+	 * With MSG_DONTWAIT even a worker's call does not block, as in pick_room() of
+	 * message.c.
+	 */
 	if (sqe->is_multishot && sqe->call_flags & MSG_DONTWAIT)
 		may_block = false;
 	do {
 		is_full = false;
-		/* If bytes are known to be in the socket, use a call that does not block. */
+		/*
+		 * If `known` is not 0, the socket held bytes just now. Another thread
+		 * may have received them meanwhile: with MSG_DONTWAIT the call then
+		 * does not block.
+		 */
 		res = receive(sqe, fd, is_stream,
 			      known ? flags | MSG_DONTWAIT : flags, may_block,
 			      known, &is_full);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POLL: the submitting thread polls once, then the request is parked (ready.h)
+ * POLL: the submitting thread polls the file once; if it is not ready, the request is
+ * parked (ready.h)
  *
  * Tested by test-op.c.
  */
@@ -29,10 +30,14 @@ bool uaio_poll_is_possible(int fd)
 
 int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
-	/* Files without poll support always report these events. */
+	/* A file without poll support always reports these events. */
 	const uint64_t always = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
 
-	/* A poll of such a file for other events only would wait for ever. */
+	/*
+	 * Such a file never reports any other event. So if the request polls for other
+	 * events only, and the file has no poll support, refuse the request: it would
+	 * wait for ever.
+	 */
 	if (sqe->events & always)
 		return 0;
 	return uaio_file_kind(file) == UAIO_KIND_STREAM ||
@@ -42,8 +47,8 @@ int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 }
 
 /*
- * poll() fails even for a single file if RLIMIT_NOFILE is 0. select() ignores the limit, but
- * reports fewer kinds of events, and accepts only descriptors below FD_SETSIZE.
+ * If RLIMIT_NOFILE is 0, poll() fails even for a single file. select() ignores the limit,
+ * but reports fewer kinds of events, and accepts only descriptors below FD_SETSIZE.
  */
 static int look_by_select(struct pollfd *pfd)
 {
@@ -84,8 +89,8 @@ int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd,
 	(void)found;
 	(void)extra_flags;
 	/*
-	 * The file was closed, and no duplicate could be made. poll() would ignore descriptor
-	 * -1.
+	 * fd is negative: the program has closed its descriptor, and the library could
+	 * not duplicate it. poll() would ignore a descriptor of -1.
 	 */
 	if (unlikely(fd < 0))
 		return -EBADF;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions of the operations: prep and run for each row of optab.c
+ * The functions prep and run of each operation, for the table in optab.c
  *
- * op.h says what prep and run do. They know nothing of contexts, queues or threads, nor
- * of the interface by which a request came.
+ * op.h says what prep and run do. These functions know nothing of contexts, queues or
+ * threads, nor of the interface by which a request was submitted.
  */
 #ifndef UAIO_OP_ROWS_H
 #define UAIO_OP_ROWS_H
@@ -15,11 +15,12 @@ int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd,
 			 struct uaio_found *found, uint32_t extra_flags);
 /*
- * Have the front-end (kernel AIO, io_uring or POSIX AIO) choose memory for a run that reads at
- * most sqe->len bytes from a stream. Return: 0, if memory was chosen: the caller makes the
- * call, and reports the result of the call to the front-end. Otherwise the request's result:
- * if a retried request has neither memory nor bytes to read, this is -EAGAIN, so that the
- * request waits again.
+ * Have the front-end (kernel AIO, io_uring or POSIX AIO) choose memory for a run that
+ * reads at most sqe->len bytes from a stream.
+ * Return: 0 if memory was chosen; the caller then makes the call, and reports the
+ * result of the call to the front-end. Otherwise the request's result. If a retried
+ * request finds neither memory nor bytes to read, the result is -EAGAIN: the request
+ * waits again.
  */
 int uaio_rw_pick(const struct uaio_sqe *sqe, int fd, bool may_block,
 		 uint32_t extra_flags, struct iovec *ret_iov);
@@ -38,7 +39,7 @@ extern const struct uaio_op_tries uaio_rw_select_tries;
 extern const struct uaio_op_tries uaio_plain_tries;
 extern const struct uaio_op_tries uaio_sock_tries;
 extern const struct uaio_op_tries uaio_accept_tries;
-/* Return: whether poll() reports the file ready, or poll() itself fails. */
+/* Return: whether poll() reports one of the events for the file, or poll() fails. */
 bool uaio_may_be_ready(int fd, short events);
 
 /* sync.c */
@@ -181,7 +182,10 @@ int64_t uaio_socket_cmd_run(const struct uaio_sqe *sqe, int fd,
 int64_t uaio_socket_run(const struct uaio_sqe *sqe, int fd,
 			struct uaio_found *found, uint32_t extra_flags);
 
-/* nop.c; its prep also serves all operations whose system call checks its arguments itself */
+/*
+ * nop.c. uaio_nop_prep() also serves all operations whose system call checks its arguments
+ * itself
+ */
 int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd,
 		     struct uaio_found *found, uint32_t extra_flags);

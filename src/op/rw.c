@@ -2,8 +2,8 @@
 /*
  * READ, WRITE and their vectored forms
  *
- * A request without flags uses the simplest system call possible: the vectored calls take 90
- * ns more than pread and pwrite. On a socket the vectored calls take 0.2 us more than recv and
+ * A request without flags uses the simplest possible system call: preadv and pwritev take
+ * 90 ns longer than pread and pwrite. On a socket they take 0.2 us longer than recv and
  * send, which also accept MSG_DONTWAIT.
  */
 #include <errno.h>
@@ -34,16 +34,16 @@ static bool is_at_position(const struct uaio_sqe *sqe, bool is_stream)
 }
 
 /*
- * Return: whether the request reads or writes 0 bytes on a stream. For such a request the
- * vectored calls would not call the file. But an eventfd refuses a read or write of 0 bytes,
- * and a datagram socket sends an empty datagram.
+ * Return: whether the request transfers 0 bytes on a stream. For 0 bytes, readv() and
+ * writev() return without calling the file's driver. But an eventfd must refuse the
+ * request, and a datagram socket must send an empty datagram.
  */
 static bool is_nothing(const struct uaio_sqe *sqe, bool is_stream)
 {
 	return unlikely(is_stream) && !uaio_sqe_bytes(sqe);
 }
 
-/* Return: the name of the file in /proc/self/fd. */
+/* Return: the target of the file's link in /proc/self/fd. */
 static const char *name_of(int fd, char ret_name[32])
 {
 	char path[UAIO_FD_PATH_BYTES];
@@ -69,12 +69,12 @@ static int64_t write_nothing(const struct uaio_sqe *sqe, int fd)
 		MSG_DONTWAIT |
 			(uaio_sqe_rules(sqe)->no_sigpipe ? MSG_NOSIGNAL : 0));
 
-	/* A write of 0 bytes can block only on a socket. */
+	/* If the file is not a socket, a write() of 0 bytes cannot block. */
 	if (res == -ENOTSOCK || res == -ENOSYS)
 		res = sys_write(fd, NULL, 0);
 	/*
-	 * The kernel's io_uring does not call the file for 0 bytes, so an eventfd does not
-	 * refuse.
+	 * For 0 bytes the kernel's io_uring does not call the file's driver, so an eventfd
+	 * does not refuse the request.
 	 */
 	return res == -EINVAL && uaio_sqe_rules(sqe)->skips_empty &&
 			       is_eventfd(fd)
@@ -83,10 +83,10 @@ static int64_t write_nothing(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * Return: whether a pipe that refuses RWF_NOWAIT is a FIFO, which was opened by its path. An
- * unnamed pipe refuses RWF_NOWAIT if it was spliced from. It may be in packet mode, which its
- * reader cannot find out. A FIFO is hardly ever in packet mode, as that needs a call of
- * fcntl().
+ * fd is a pipe that refuses RWF_NOWAIT. An unnamed pipe refuses it after a splice from
+ * the pipe. It may be in packet mode, which its reader cannot find out. A FIFO is
+ * hardly ever in packet mode, as only fcntl() sets this mode there.
+ * Return: whether fd is a FIFO, which was opened by its path.
  */
 static bool may_be_fifo(int fd)
 {
@@ -96,9 +96,9 @@ static bool may_be_fifo(int fd)
 }
 
 /*
- * Read from a FIFO by vmsplice(). vmsplice() copies the data like a read, but ignores packet
- * boundaries; SPLICE_F_NONBLOCK keeps it from blocking. On a descriptor that is open for
- * writing vmsplice() would write, so only read-only descriptors are read in this way.
+ * Read from a FIFO by vmsplice(), which copies the data like a read, but ignores packet
+ * boundaries. SPLICE_F_NONBLOCK keeps it from blocking. On a descriptor that is open for
+ * writing, vmsplice() would write, so use it only on read-only descriptors.
  */
 static int64_t read_fifo_nowait(int fd, const struct iovec *iov, int nr)
 {
@@ -111,13 +111,14 @@ static int64_t read_fifo_nowait(int fd, const struct iovec *iov, int nr)
 	do
 		res = sys_vmsplice(fd, iov, nr, SPLICE_F_NONBLOCK);
 	while (res == -EINTR);
-	/* EBADF: not a pipe */
+	/* EBADF: fd is not a pipe */
 	return res == -EBADF || res == -ENOSYS ? UAIO_OP_BLOCKS : res;
 }
 
 /*
- * Return: the error of a write that has waited when the other end closes. In the kernel
- * such a write gets the error with which the other end closed; a later write gets EPIPE.
+ * A write waited on a socket whose other end has closed. In the kernel this write
+ * returns the socket's error, ECONNRESET or EPIPE; later writes return EPIPE.
+ * Return: the error of the write.
  */
 static int64_t reason_of_end(int fd)
 {
@@ -128,15 +129,19 @@ static int64_t reason_of_end(int fd)
 	return error == ECONNRESET ? -ECONNRESET : -EPIPE;
 }
 
-/* Return: whether fd now refers to another file, or the kernel refuses the call. */
+/*
+ * Return: whether the result shows that fd is no socket any more, or that the kernel
+ * refuses the call.
+ */
 static bool is_no_socket(int64_t res)
 {
 	return res == -ENOTSOCK || res == -ENOSYS;
 }
 
 /*
- * Return: whether, if the kernel refuses a try, the library may use a call without the
- * client's flags, because these flags have no effect on a stream.
+ * The kernel refuses a try with RWF_NOWAIT.
+ * Return: whether the library may instead use a call without the client's flags, as these
+ * flags have no effect on a stream.
  */
 static bool may_try_otherwise(const struct uaio_sqe *sqe, bool is_stream,
 			      uint32_t flags)
@@ -150,7 +155,8 @@ static bool may_try_otherwise(const struct uaio_sqe *sqe, bool is_stream,
 
 /*
  * Linux before 6.5 refuses RWF_NOWAIT on sockets, but recvmsg() accepts MSG_DONTWAIT.
- * Return: as recvmsg(); UAIO_OP_BLOCKS: fd is no socket, or the call is refused.
+ * Return: as for recvmsg(); UAIO_OP_BLOCKS: fd is no socket, or the kernel refuses the
+ * call.
  */
 static int64_t read_message(int fd, const struct iovec *iov, int nr)
 {
@@ -163,7 +169,7 @@ static int64_t read_message(int fd, const struct iovec *iov, int nr)
 	return is_no_socket(res) ? UAIO_OP_BLOCKS : res;
 }
 
-/* Like read_message(), for a write. A write to a SOCK_SEQPACKET socket ends a record. */
+/* Like read_message(), but write. On SOCK_SEQPACKET each write ends a record. */
 static int64_t write_message(int fd, const struct iovec *iov, int nr,
 			     bool no_sigpipe)
 {
@@ -185,8 +191,8 @@ static int64_t write_message(int fd, const struct iovec *iov, int nr,
 }
 
 /*
- * Return: whether fd is a timerfd or signalfd that fails the read as too short, instead of
- * blocking. Linux before 6.10 refuses RWF_NOWAIT on such files.
+ * Return: whether fd is a timerfd or signalfd, for which this read is too short, so that it
+ * fails and does not block. Linux before 6.10 refuses RWF_NOWAIT on such files.
  */
 static bool is_too_short(int fd, const struct iovec *iov)
 {
@@ -212,9 +218,10 @@ static int64_t read_otherwise(int fd, const struct iovec *iov, int nr)
 }
 
 /*
- * Return: the request's result, for a call with RWF_* flags that returned res. Emulators and
- * sandboxes may refuse such calls: then no file can honour a flag, and the result is
- * EOPNOTSUPP. But EPERM may also come from the file, if it is sealed.
+ * A call with RWF_* flags has returned res. Emulators and sandboxes may refuse all such
+ * calls, by EPERM, EACCES or ENOSYS: then no file honours a flag, and the result is
+ * EOPNOTSUPP. But a sealed file also returns EPERM.
+ * Return: the request's result.
  */
 static int64_t answer(enum uaio_call call, int64_t res)
 {
@@ -224,10 +231,11 @@ static int64_t answer(enum uaio_call call, int64_t res)
 }
 
 /*
- * Linux 5.9 and 5.10 may end a read with RWF_NOWAIT early, or return 0, at a page that
- * read ahead has marked, as if the file ended there.
- * Return: whether the file continues, or may continue. Where a device ends, only a read that
- * may block shows. A client that forbids blocking gets the kernel's result.
+ * Linux 5.9 and 5.10 may end a read with RWF_NOWAIT early, or return 0, as if the file
+ * ended there. This happens at a page that readahead has marked. At the end of a
+ * device, only a read that may block can tell. So if the client itself set RWF_NOWAIT
+ * for a device, it gets the kernel's result.
+ * Return: whether the file has, or may have, bytes at the offset of the read.
  */
 static bool may_go_on(const struct uaio_sqe *sqe, int fd)
 {
@@ -243,7 +251,7 @@ static bool may_go_on(const struct uaio_sqe *sqe, int fd)
 	return S_ISREG(st.st_mode) && off < st.st_size;
 }
 
-/* Return: whether the file refuses RWF_NOWAIT, and the client did not set this flag. */
+/* Return: whether the file refuses a RWF_NOWAIT that only the library has set. */
 static bool is_without_way(const struct uaio_sqe *sqe, uint32_t flags,
 			   int64_t res)
 {
@@ -276,8 +284,8 @@ static int64_t pwritev_flags(int fd, const struct iovec *iov, int nr,
 }
 
 /*
- * Return: whether fd is a pipe without a reader, so that a write fails at once. Called if
- * the kernel cannot try the write without blocking.
+ * Called if the kernel cannot execute the write without blocking.
+ * Return: whether fd is a pipe without a reader: then the write fails at once.
  */
 static bool has_no_reader(int fd)
 {
@@ -294,7 +302,10 @@ static int64_t refuse_broken(int fd, uint32_t flags)
 {
 	if (!has_no_reader(fd))
 		return UAIO_OP_BLOCKS;
-	/* The bit equals RWF_NOSIGNAL, so it may also come from the client. */
+	/*
+	 * A client that sets RWF_NOSIGNAL sets the same bit as UAIO_RWF_HAS_WAITED, and
+	 * wants no signal either.
+	 */
 	if (!(flags & UAIO_RWF_HAS_WAITED))
 		(void)sys_tgkill(sys_getpid(), sys_gettid(), SIGPIPE);
 	return -EPIPE;
@@ -310,10 +321,10 @@ static bool is_sigpipe_blocked(void)
 }
 
 /*
- * Write without SIGPIPE, if the kernel has no RWF_NOSIGNAL, or a seccomp filter refuses the
- * call with flags. If the filter also refuses the calls that consume a signal, only a thread
- * that blocks SIGPIPE makes the write, as each worker does; the signal stays pending in that
- * thread.
+ * Write without raising SIGPIPE, if the kernel has no RWF_NOSIGNAL, or a seccomp filter
+ * refuses calls with flags. The filter may also refuse the calls that consume a signal.
+ * Then a thread makes the write only if it blocks SIGPIPE anyway, as each worker does.
+ * The signal stays pending in that thread.
  */
 static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
 				 uint32_t flags)
@@ -331,11 +342,11 @@ static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
 	return res;
 }
 
-/* Write to a stream without SIGPIPE. */
+/* Write to a stream without raising SIGPIPE. */
 static int64_t write_again(int fd, const struct iovec *iov, int nr,
 			   uint32_t flags)
 {
-	/* atomic: the kernel does not know RWF_NOSIGNAL */
+	/* atomic: set if the kernel does not know RWF_NOSIGNAL */
 	static uint32_t is_unknown;
 	int64_t res = -EOPNOTSUPP;
 
@@ -351,7 +362,10 @@ static int64_t write_again(int fd, const struct iovec *iov, int nr,
 	return res == -EPIPE ? reason_of_end(fd) : res;
 }
 
-/* Return: the flags of a write; on a stream also the flag against SIGPIPE if needed. */
+/*
+ * Return: the RWF_* flags of a write. On a stream they include RWF_NOSIGNAL if SIGPIPE must
+ * not be raised.
+ */
 static uint32_t write_flags(const struct uaio_sqe *sqe, bool is_stream,
 			    uint32_t extra_flags)
 {
@@ -392,8 +406,8 @@ static uint32_t read_flags(const struct uaio_sqe *sqe, uint32_t extra_flags)
 }
 
 /*
- * Return: whether a call that must not block, and for which the client has set no flags, may
- * be the socket's own recv() or send().
+ * Return: whether the socket's own recv() or send() may be used. The call must not block,
+ * and the client must not have set flags.
  */
 static bool is_for_socket(const struct uaio_sqe *sqe, uint32_t extra_flags)
 {
@@ -420,9 +434,10 @@ int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd,
 }
 
 /*
- * Restore the position of a file after a short write of res bytes. The kernel's io_uring
- * itself retries the rest, fails, and leaves the position unchanged. The position of a file
- * opened with O_APPEND cannot be restored.
+ * After a short write of res bytes, restore the file position. For io_uring the kernel
+ * would write the rest by a second call. If that call fails, the kernel leaves the
+ * position as it was before the write. The position of a file opened with O_APPEND
+ * cannot be restored.
  */
 static int64_t stay(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		    int64_t res)
@@ -459,8 +474,8 @@ int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd,
 }
 
 /*
- * Return: the result of reading a directory: an error. For 0 bytes the kernel's io_uring does
- * not call the file, so the result is 0.
+ * Return: the result of reading a directory: -EISDIR. With io_uring's rules a read of 0
+ * bytes returns 0, as the kernel's io_uring does not call the file.
  */
 static int64_t read_folder(const struct uaio_sqe *sqe)
 {
@@ -496,7 +511,10 @@ int uaio_rw_select(struct uaio_sqe *sqe)
 	struct iovec iov;
 	int ret = -EBADFD;
 
-	/* A request that chooses memory at once cannot be multishot. */
+	/*
+	 * A multishot request chooses memory anew for each shot, never for the whole
+	 * request: so this function fails.
+	 */
 	if (!sqe->is_multishot)
 		ret = uaio_op_door->pick(sqe, sqe->len, true, &iov);
 	if (ret < 0)
@@ -513,7 +531,10 @@ int uaio_rw_pick(const struct uaio_sqe *sqe, int fd, bool may_block,
 {
 	int ret = uaio_op_door->pick(sqe, sqe->len, may_block, ret_iov);
 
-	/* The kernel retries such a request only when there is something to read. */
+	/*
+	 * Without a buffer, a retried request waits again if there is nothing to read, as
+	 * in the kernel.
+	 */
 	return ret == -ENOBUFS && extra_flags & UAIO_RWF_HAS_WAITED &&
 			       !may_block && !uaio_may_be_ready(fd, POLLIN)
 		       ? -EAGAIN
@@ -541,7 +562,7 @@ int64_t uaio_rw_run_select(const struct uaio_sqe *sqe, int fd,
 	return res;
 }
 
-/* Write to a socket by send(). flags: as of writev_flags(). */
+/* Write to a socket by send(). flags: as for writev_flags(). */
 static int64_t write_socket(const struct uaio_sqe *sqe, int fd, uint32_t flags)
 {
 	bool no_sigpipe = flags & UAIO_RWF_HAS_WAITED;

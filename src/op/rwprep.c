@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checks that refuse reads and writes before a system call is made. Tested by test-rw.c
- * and test-op.c.
+ * The checks of reads and writes, before a system call is made. Tested by test-rw.c and
+ * test-op.c.
  */
 #include <errno.h>
 #include <linux/fs.h>
@@ -15,9 +15,10 @@
 
 enum {
 	IOVS_MAX = 1024,        /* UIO_MAXIOV */
-	RWF_KNOWN_END = 1 << 9, /* no kernel knows this flag or higher flags */
+	RWF_KNOWN_END = 1 << 9, /* the lowest flag that no kernel knows */
 	RWF_APPEND_EITHER = 0x10 | 0x20, /* APPEND, NOAPPEND */
-	RWF_ATOMIC_ = 0x40, /* missing in headers of older systems */
+	/* RWF_ATOMIC and RWF_DONTCACHE, which older headers lack */
+	RWF_ATOMIC_ = 0x40,
 	RWF_DONTCACHE_ = 0x80,
 	IOPRIO_CLASS_SHIFT = 13,
 	IOPRIO_LEVEL_MASK = 7,
@@ -25,7 +26,7 @@ enum {
 	CAP_SYS_ADMIN = 21,
 };
 
-/* Return: whether the kernel would allow the real-time class to this thread. */
+/* Return: whether the kernel would let this thread use the real-time I/O class. */
 static bool may_be_realtime(void)
 {
 	struct {
@@ -54,7 +55,10 @@ int uaio_rw_check_ioprio(uint16_t ioprio)
 	}
 }
 
-/* Return: the sum of the vectors' bytes, limited to what one call moves; or -errno. */
+/*
+ * Return: how many bytes the vectors have together, limited to what one call transfers;
+ * or -errno.
+ */
 static int64_t check_iovs(const struct uaio_sqe *sqe)
 {
 	uint64_t bytes = 0;
@@ -74,7 +78,10 @@ static int64_t check_iovs(const struct uaio_sqe *sqe)
 		const struct iovec iov = uaio_sqe_iov(sqe, i);
 		uint64_t part = iov.iov_len;
 
-		/* The kernel limits a single vector before it checks its range. */
+		/*
+		 * If there is only one vector, the kernel limits its length before it
+		 * checks that its memory belongs to the program. So do the same here.
+		 */
 		if (sqe->len == 1 && part > UAIO_RW_BYTES_MAX)
 			part = UAIO_RW_BYTES_MAX;
 		if (!uaio_is_user_range((uintptr_t)iov.iov_base, part))
@@ -96,9 +103,10 @@ static int64_t check_buffer(const struct uaio_sqe *sqe)
 }
 
 /*
- * Refuse flags that no file of this kind honours. The kernel refuses flags that the file
- * cannot honour before any other mistake. But to find out which flags these are, the kernel
- * must be given a request without other errors.
+ * If a file cannot honour a flag, the kernel refuses the request before it finds any
+ * other error. Here the library refuses only flags that no file of this kind honours. A
+ * flag that some files honour is left to the kernel, which refuses it when the call is
+ * made.
  */
 static int check_flags(const struct uaio_sqe *sqe, const struct uaio_file *file,
 		       bool is_right_way)
@@ -120,7 +128,10 @@ static int check_flags(const struct uaio_sqe *sqe, const struct uaio_file *file,
 	return sqe->rw_flags & never ? -EOPNOTSUPP : 0;
 }
 
-/* Check the memory and the offset. bytes: the size of the memory, or -errno. */
+/*
+ * Check the memory and the offset. bytes: how long the memory is; or the -errno with which
+ * the check of the memory failed.
+ */
 static int check_place(const struct uaio_sqe *sqe, int64_t bytes)
 {
 	if (unlikely(bytes < 0))
@@ -131,7 +142,7 @@ static int check_place(const struct uaio_sqe *sqe, int64_t bytes)
 	return 0;
 }
 
-/* Not inline, so that uaio_rw_prep() saves no registers. */
+/* Not inline, so that uaio_rw_prep() need not save registers. */
 static __attribute__((noinline)) int check_all(const struct uaio_sqe *sqe,
 					       const struct uaio_file *file,
 					       uint32_t mode)

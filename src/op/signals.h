@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keep a signal that a call sends to the calling thread from the program
+ * Hide from the program a signal that a system call sends to the calling thread
  *
- * The signals are blocked during the call, and a signal that the call has sent is consumed
- * (sigtimedwait), so that the program does not get it.
+ * The signals are blocked during the call. If the call has sent one, sigtimedwait()
+ * consumes it, so the program does not get it.
  *
  * Tested by test-splice.c.
  */
@@ -17,12 +17,17 @@
 #include "base/sys.h"
 
 struct uaio_blocked_signals {
-	uint64_t which; /* a signal set of the kernel */
-	uint64_t old;   /* the thread's mask */
+	/* the signals to hide, in the kernel's format of a signal set */
+	uint64_t which;
+	uint64_t old; /* the thread's mask */
 	uint64_t pending;
 };
 
-/* Return: whether the signals are blocked; if so, the caller unblocks them. */
+/*
+ * Block the signals of `which`.
+ * Return: whether they are blocked; the caller then unblocks them. false: a seccomp filter
+ * refuses the calls needed.
+ */
 static inline bool uaio_signals_block(uint64_t which,
 				      struct uaio_blocked_signals *ret)
 {
@@ -32,15 +37,15 @@ static inline bool uaio_signals_block(uint64_t which,
 	ret->which = which;
 	ret->pending = 0;
 	(void)sys_sigmask(SIG_BLOCK, &which, &ret->old);
-	/* A signal can only be pending if the program has blocked it. */
+	/* A signal can be pending before the call only if the program has blocked it. */
 	if (ret->old & which)
 		(void)sys_sigpending(&ret->pending);
 	return true;
 }
 
 /*
- * End the blocking. has_sent: the call may have sent a signal; it is consumed. A signal that
- * was pending before the call is not consumed.
+ * Unblock the signals. has_sent: the call may have sent a signal, which is consumed. A
+ * signal that was pending before the call stays pending.
  */
 static inline void
 uaio_signals_unblock(const struct uaio_blocked_signals *blocked, bool has_sent)

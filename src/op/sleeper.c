@@ -7,7 +7,7 @@
 #include "proc/endable.h"
 #include "file/file.h"
 
-/* How long a thread waits for a change of the state before it checks again. */
+/* A thread that waits for a change of the state checks again after this time. */
 enum { WHILE_NS = 10000000 };
 
 static struct uaio_slab slab;
@@ -23,7 +23,7 @@ struct uaio_sleeper *uaio_sleeper_new(void)
 
 	if (!sleeper)
 		return NULL;
-	/* relaxed, all: no other thread has it yet */
+	/* relaxed, here and below: no other thread knows the sleeper yet */
 	store_relaxed(&sleeper->state, UAIO_SLEEPER_NEW);
 	store_relaxed(&sleeper->nr_refs, 1);
 	store_relaxed(&sleeper->end, 0);
@@ -35,16 +35,22 @@ struct uaio_sleeper *uaio_sleeper_new(void)
 
 void uaio_sleeper_get(struct uaio_sleeper *sleeper)
 {
-	/* relaxed: the caller has a reference */
+	/* relaxed: the caller has a reference, so no thread frees the sleeper */
 	add_relaxed(&sleeper->nr_refs, 1);
 }
 
 void uaio_sleeper_put(struct uaio_sleeper *sleeper)
 {
-	/* [MB:sleeper] release: this thread's accesses to it. Pairs below. */
+	/*
+	 * [MB:sleeper] release: this thread's accesses to the sleeper come before. Pairs
+	 * with the acquire below.
+	 */
 	if (sub_release(&sleeper->nr_refs, 1) != 1)
 		return;
-	/* [MB:sleeper] acquire: other threads' accesses to it. Pairs above. */
+	/*
+	 * [MB:sleeper] acquire: other threads' accesses to the sleeper are over. Pairs with
+	 * the release above.
+	 */
 	(void)load_acquire(&sleeper->nr_refs);
 	if (sleeper->file)
 		uaio_file_put(sleeper->file);
@@ -55,7 +61,10 @@ void uaio_sleeper_put(struct uaio_sleeper *sleeper)
 
 void uaio_sleeper_end(struct uaio_sleeper *sleeper)
 {
-	/* relaxed: the kernel orders it before the wake-up, and each wait after it */
+	/*
+	 * relaxed: the kernel orders this store before the wake-up, and before the
+	 * comparison of a thread that begins to wait later
+	 */
 	store_relaxed(&sleeper->end, 1);
 	uaio_wake(&sleeper->end, 1);
 	if (sleeper->endable)
@@ -64,14 +73,14 @@ void uaio_sleeper_end(struct uaio_sleeper *sleeper)
 
 bool uaio_sleeper_is_ended(const struct uaio_sleeper *sleeper)
 {
-	/* relaxed: a hint; the kernel compares it for a thread that waits */
+	/* relaxed: only a hint; for a thread that waits, the kernel compares the value */
 	return load_relaxed(&sleeper->end);
 }
 
 void uaio_sleeper_move(struct uaio_sleeper *sleeper,
 		       enum uaio_sleeper_state state)
 {
-	/* relaxed: it publishes nothing */
+	/* relaxed: the state publishes no other data */
 	store_relaxed(&sleeper->state, state);
 	uaio_wake(&sleeper->state, 1);
 }
@@ -84,7 +93,7 @@ void uaio_sleeper_let_go(struct uaio_sleeper *sleeper)
 
 enum uaio_sleeper_state uaio_sleeper_state(const struct uaio_sleeper *sleeper)
 {
-	/* relaxed: it publishes nothing */
+	/* relaxed: the state publishes no other data */
 	return load_relaxed(&sleeper->state);
 }
 
@@ -99,12 +108,16 @@ enum uaio_sleeper_state uaio_sleeper_await(struct uaio_sleeper *sleeper,
 
 bool uaio_sleeper_has_request(const struct uaio_sleeper *sleeper)
 {
-	/* relaxed: no access depends on it */
+	/* relaxed: the caller accesses no memory because of the result */
 	return load_relaxed(&sleeper->nr_refs) > 1;
 }
 
 bool uaio_sleeper_waits(struct uaio_sleeper *sleeper)
 {
-	/* If the kernel refuses this call, assume that the sleeper's call sleeps. */
+	/*
+	 * FUTEX_REQUEUE moves one waiter from `last` to `found`, and returns how many
+	 * it has moved. If a waiter was there, the sleeper's system call sleeps on its
+	 * futexes. If the kernel refuses the requeue, assume that the call sleeps.
+	 */
 	return sys_futex_requeue(&sleeper->last, &sleeper->found) != 0;
 }

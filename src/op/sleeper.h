@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sleepers: end a call that may wait for ever
+ * Sleepers: ending a system call that may wait for ever
  *
- * A request may wait for an event that no file signals: a wake-up of a futex, or the end of a
- * child. A worker makes the system call of such a request. The request's sleeper (this struct)
- * is used to end the call early, and lets the submitting thread find out whether the call
- * already sleeps.
+ * A request may wait for an event that no file signals: a wake-up of a futex, or the end of
+ * a child. A worker makes the system call of such a request. By the request's sleeper (this
+ * struct) another thread ends the call early, and the submitting thread finds out whether
+ * the call already sleeps.
  *
  *   I1  uaio_sleeper_end() makes the call return soon: with -ECANCELED, or with an
  *       earlier result.
- *   I2  A call on futexes (futex_waitv) waits on `end`, on the client's futexes, and on
- *       `last`; the kernel queues it in this order. So a thread that finds the call queued on
- *       `last` knows that from then on the call misses no wake-up of a client's futex. If
- *       several futexes woke it, the kernel reports the last in that order. So a counted
- *       wake-up of a client's futex is the result, even if the call was ended meanwhile.
- *   I3  The submitter has one reference, and a request's copy of the arguments has another. If
- *       there is no copy, the request is complete, or was never created.
+ *   I2  futex_waitv() waits on a list of futexes: `end`, the client's futexes, and
+ *       `last`. The kernel adds the waiting thread to these futexes in the order of the
+ *       list. So once a thread finds a waiter on `last`, no wake-up of a client's futex
+ *       is missed. If several futexes were woken, the kernel reports the one that is
+ *       last in the list. So if a client's futex was woken, its index is the result, even
+ *       if the call was ended (by `end`) meanwhile.
+ *   I3  The submitter has one reference, and a request's copy of the arguments has another.
+ *       If there is no copy, the request is complete, or was never created.
  *
  * Thread-safety: any thread. Tested by uring/test-uring-futex.c.
  */
@@ -31,44 +32,57 @@ struct uaio_endable;
 struct uaio_file;
 
 enum uaio_sleeper_state {
-	UAIO_SLEEPER_NEW, /* not tried yet, or not tried by its submitter */
-	/* the submitter's try would have blocked: a worker will make the call */
+	/* the submitter has not tried the call; another thread may try it later */
+	UAIO_SLEEPER_NEW,
+	/* the submitter has tried the call, which would block: a worker will make it */
 	UAIO_SLEEPER_SENT,
-	/* a worker waits on futexes: uaio_sleeper_waits() */
+	/*
+	 * A worker waits on futexes, or is about to wait: uaio_sleeper_waits() says
+	 * which.
+	 */
 	UAIO_SLEEPER_CALLS,
-	UAIO_SLEEPER_LOOKS, /* a worker waits for a child; its call can be ended */
+	/* a worker waits for a child; the wait can be ended */
+	UAIO_SLEEPER_LOOKS,
 	UAIO_SLEEPER_OVER,
 };
 
 struct uaio_sleeper {
 	struct uaio_slab_node node;
-	struct uaio_sleeper *next; /* the submitter's list of sleepers */
+	/* the next sleeper of the same submission */
+	struct uaio_sleeper *next;
 
-	/* immutable once a request has it; NULL: not needed (waitid.c) */
+	/*
+	 * These two members are only for waitid.c; NULL if not needed. They do not
+	 * change once a request has the sleeper.
+	 */
 	struct uaio_file *file;       /* shares (ref) */
 	struct uaio_endable *endable; /* owns */
 
-	uint32_t state;   /* atomic, futex: enum uaio_sleeper_state */
+	/* atomic, a futex: the call's enum uaio_sleeper_state */
+	uint32_t state;
 	uint32_t nr_refs; /* atomic */
-	uint32_t end;     /* atomic, futex: 1: the call must end */
-	/* a futex, always 0: if the call is queued on it, the call sleeps (I2) */
+	uint32_t end;     /* atomic, a futex; 1: the call must end */
+	/* a futex, always 0; if the call is queued on it, the call sleeps (I2) */
 	uint32_t last;
-	/* a futex, always 0, to which uaio_sleeper_waits() requeues a waiter */
+	/*
+	 * A futex, always 0. uaio_sleeper_waits() tests for a waiter on `last` by
+	 * moving it here.
+	 */
 	uint32_t found;
 };
 
 void uaio_sleepers_init(void);
 
-/* Return: a sleeper with one reference, or NULL. */
+/* Return: a sleeper with one reference; NULL if memory is refused. */
 struct uaio_sleeper *uaio_sleeper_new(void);
 void uaio_sleeper_get(struct uaio_sleeper *sleeper);
 void uaio_sleeper_put(struct uaio_sleeper *sleeper);
 
-/* Make the call end. */
+/* Make the sleeper's system call return soon (I1). */
 void uaio_sleeper_end(struct uaio_sleeper *sleeper);
 bool uaio_sleeper_is_ended(const struct uaio_sleeper *sleeper);
 
-/* The request's copy of its arguments is being freed: drop its reference to the sleeper. */
+/* Drop the reference of a request's copy of its arguments, which is being freed. */
 void uaio_sleeper_let_go(struct uaio_sleeper *sleeper);
 
 /* Set the state of the call, and wake the thread that waits for a change. */
@@ -84,10 +98,16 @@ enum uaio_sleeper_state uaio_sleeper_state(const struct uaio_sleeper *sleeper);
 enum uaio_sleeper_state uaio_sleeper_await(struct uaio_sleeper *sleeper,
 					   enum uaio_sleeper_state state);
 
-/* For the submitter. Return: whether the sleeper still has a request that is not complete. */
+/*
+ * For the submitter.
+ * Return: whether the sleeper's request is created and not yet complete.
+ */
 bool uaio_sleeper_has_request(const struct uaio_sleeper *sleeper);
 
-/* For the submitter. Return: whether the call waits on its futexes (I2). */
+/*
+ * For the submitter.
+ * Return: whether the call already sleeps on its futexes (I2).
+ */
 bool uaio_sleeper_waits(struct uaio_sleeper *sleeper);
 
 #endif /* UAIO_OP_SLEEPER_H */

@@ -2,9 +2,10 @@
 /*
  * Operations on sockets: what other files need to know about them
  *
- * The system call of such an operation either has a flag against blocking (message.c), or
- * blocks only on a socket that is not O_NONBLOCK (socket.c). A request waits for its socket
- * even if that is O_NONBLOCK, unless the request has MSG_DONTWAIT.
+ * The system call of an operation on sockets either has a flag against blocking
+ * (message.c), or blocks only if the socket is not O_NONBLOCK (socket.c). A request
+ * waits for its socket even if the socket is O_NONBLOCK. But a request with
+ * MSG_DONTWAIT does not wait.
  */
 #ifndef UAIO_OP_SOCK_H
 #define UAIO_OP_SOCK_H
@@ -15,7 +16,7 @@
 
 #include "op/op.h"
 
-/* The commands of SOCKET_CMD (args.h: what); the values are io_uring's. */
+/* The commands of SOCKET_CMD (member `what` of its args); the values are io_uring's. */
 enum uaio_socket_cmd {
 	UAIO_SOCKET_CMD_INQ,
 	UAIO_SOCKET_CMD_OUTQ,
@@ -24,9 +25,9 @@ enum uaio_socket_cmd {
 };
 
 /*
- * A bit of call_flags of a SEND, SENDMSG or RECV: the front-end (kernel AIO, io_uring or POSIX
- * AIO) chooses the memory in pieces (op.h). The bit is MSG_CMSG_COMPAT, which the calls
- * refuse, so no client can set it.
+ * A bit in call_flags of SEND, SENDMSG or RECV: the front-end (kernel AIO, io_uring or
+ * POSIX AIO) chooses the memory in pieces (op.h). The value is that of MSG_CMSG_COMPAT,
+ * which the system calls refuse, so no client can set it.
  */
 #define UAIO_MSG_PIECES (1u << 31)
 
@@ -36,7 +37,7 @@ static inline bool uaio_sock_has_bytes(const struct uaio_sqe *sqe)
 	return sqe->op >= UAIO_OP_SEND && sqe->op <= UAIO_OP_RECVMSG;
 }
 
-/* Return: whether the request reads the socket's queue of errors, and no data. */
+/* Return: whether the request reads the socket's error queue, not its data. */
 static inline bool uaio_sock_reads_errors(const struct uaio_sqe *sqe)
 {
 	return (sqe->op == UAIO_OP_RECV || sqe->op == UAIO_OP_RECVMSG) &&
@@ -44,39 +45,43 @@ static inline bool uaio_sock_reads_errors(const struct uaio_sqe *sqe)
 }
 
 /*
- * Return: whether a send on fd, or its result, must wait until the socket is ready. A send
- * with polls_first must wait, as the socket may have less free space than poll() requires. A
- * receive with polls_first gets what data there is, whatever SO_RCVLOWAT says; only if it
- * fails must its error wait.
+ * A send with polls_first must wait until poll() reports the socket ready. For this,
+ * poll() may require more free space than the send needs. (A receive with polls_first
+ * does not wait: it gets the data that there are, whatever SO_RCVLOWAT says. If it
+ * fails, its error waits.) Return: whether a send on fd, or its result, must wait until
+ * the socket is ready.
  */
 bool uaio_sock_waits_to_send(const struct uaio_sqe *sqe, int fd);
 
 /*
- * Return: the result of a request that sends from memory which its front-end has chosen, and
- * whose call on fd returned res. is_rest: the memory is the kept rest of an earlier choice.
- * -EAGAIN: the rest is not readable; as in the kernel's io_uring, the request waits until the
- * socket is ready.
+ * Called after a send on fd, which returned res. The front-end had chosen the memory.
+ * is_rest: an earlier call has sent the first part of this memory.
+ * Return: the request's result. -EAGAIN: the rest of the memory cannot be read; as in
+ * the kernel's io_uring, the request waits until the socket is ready.
  */
 int64_t uaio_sock_sent(const struct uaio_sqe *sqe, int fd, bool is_rest,
 		       int64_t res);
 
 /*
- * Return: whether a request on fd continues after a call that has moved some bytes, because
- * MSG_WAITALL requests all bytes and more can arrive.
+ * A call on fd has transferred some bytes.
+ * Return: whether the request continues. With MSG_WAITALL it continues until all bytes
+ * are transferred, or no more can arrive.
  */
 bool uaio_sock_goes_on(const struct uaio_sqe *sqe, int fd);
 
 /*
- * Return: whether a request on fd continues with the rest of its memory after a call has moved
- * res of bytes bytes. The memory was chosen by its front-end.
+ * The front-end has chosen memory of `bytes` bytes. A call has transferred res bytes of
+ * it.
+ * Return: whether the request on fd continues with the rest of this memory.
  */
 bool uaio_sock_keeps(const struct uaio_sqe *sqe, int fd, int64_t res,
 		     uint64_t bytes);
 
 /*
- * Return: the result of a multishot receive whose call, or choice of a buffer, returned
- * res; -EAGAIN if there is no buffer, or its memory is invalid. The request then waits
- * until there is something to receive before it chooses a buffer again.
+ * A multishot receive has failed with res: in its call, or when it chose a buffer.
+ * Return: the request's result. -EAGAIN if there is no buffer, or the buffer's memory
+ * is invalid: the request waits until there is something to receive, then chooses a
+ * buffer again.
  */
 int64_t uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			  int64_t res);
@@ -85,13 +90,15 @@ int64_t uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
 uint64_t uaio_sock_bytes_there(int fd);
 
 /*
- * Find out which sockets hold more data to receive. Querying a single socket takes 0.3 us. A
+ * Find out which sockets hold more data to receive. Asking a single socket takes 0.3 us. A
  * poll of many sockets takes 0.06 us for each, but does not report fewer bytes than
  * SO_RCVLOWAT.
  */
 void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more);
 
-/* pieces.c: with UAIO_MSG_PIECES. Not inline: the pieces take much stack. */
+/*
+ * pieces.c, for requests with UAIO_MSG_PIECES. Not inline, as the pieces take much stack.
+ */
 __attribute__((noinline)) int64_t
 uaio_sock_send_pieces(const struct uaio_sqe *sqe, int fd, int flags,
 		      bool may_block);
@@ -103,9 +110,9 @@ uaio_sock_recv_pieces(const struct uaio_sqe *sqe, int fd, bool is_stream,
 int uaio_sock_option(int fd, int name);
 
 /*
- * Return: whether the result of a call on fd completes a stream request. Otherwise the request
- * waits to transfer the rest: so does a short write, unless the interface's rules have
- * ends_short_writes.
+ * Return: whether a stream request is complete after a call on fd with this result.
+ * Otherwise the request waits to transfer the rest. After a short write it waits, too,
+ * unless the interface's rules have ends_short_writes.
  */
 static inline bool uaio_sqe_is_whole(const struct uaio_sqe *sqe, int fd,
 				     int64_t res)
@@ -125,8 +132,8 @@ static inline bool uaio_sqe_is_whole(const struct uaio_sqe *sqe, int fd,
 
 /*
  * Return: how many bytes at the beginning of a multishot RECVMSG's buffer are used for a
- * header, the address and the control data. The front-end has checked that an int holds the
- * number.
+ * header, the address and the control data. The front-end has checked that the number fits
+ * into an int.
  */
 uint64_t uaio_sock_head_bytes(const struct uaio_args *args);
 
@@ -134,9 +141,11 @@ uint64_t uaio_sock_head_bytes(const struct uaio_args *args);
 bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res);
 
 /*
- * Return: whether requests of other files are tried now, after a multishot request has had nr
- * completions in a row, the last with the result res. As in the kernel's io_uring, the limit
- * is 33 completions; but 1 if the last was a bundle with as many bytes as the client allows.
+ * The multishot request has posted nr completions in a row, the last one with the
+ * result res. As in the kernel's io_uring, it may post 33 in a row. But if the last
+ * completion was a bundle (a receive into several buffers) with as many bytes as the
+ * client allows, the turn ends at once.
+ * Return: whether the request must now let requests on other files run.
  */
 bool uaio_sqe_ends_turn(const struct uaio_sqe *sqe, unsigned nr, int64_t res);
 

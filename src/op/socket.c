@@ -2,10 +2,11 @@
 /*
  * ACCEPT, CONNECT, and calls of sockets that do not block
  *
- * accept4() and connect() have no flag against blocking. CONNECT sets O_NONBLOCK on the socket
- * during the call, which is safe as no other thread uses a socket before it is connected. But
- * a listening socket may be shared with other processes, which would see the flag. So if the
- * listening socket is not O_NONBLOCK, a worker calls accept4() once the socket is ready.
+ * accept4() and connect() have no flag against blocking. CONNECT sets O_NONBLOCK on the
+ * socket during the call; this is safe, as no other thread uses a socket before it is
+ * connected. But a listening socket may be shared with other processes, which would see the
+ * flag. So if a listening socket is not O_NONBLOCK, a worker calls accept4() once the
+ * socket is ready.
  *
  * Tested by uring/test-uring-socket.c.
  */
@@ -25,7 +26,7 @@
 #include "op/rows.h"
 #include "op/sock.h"
 
-/* Return: whether accept4() would block now. */
+/* Return: whether accept4() would block now; false if fd does not listen. */
 static bool would_wait(int fd)
 {
 	static const struct timespec zero;
@@ -35,14 +36,17 @@ static bool would_wait(int fd)
 	       sys_ppoll(&pfd, 1, &zero, NULL, 0) == 0;
 }
 
-/* buf is the client's memory for the address, len the address of its length. */
+/*
+ * Members of sqe: buf: the client's memory for the peer's address; len: a pointer
+ * (socklen_t *) to that address's length.
+ */
 int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd,
 			struct uaio_found *found, uint32_t extra_flags)
 {
 	int flags = (int)(sqe->call_flags & ~(uint32_t)MSG_DONTWAIT);
 
 	(void)found;
-	/* A child process must not inherit the descriptor that the front-end gets. */
+	/* The front-end gets the descriptor. A child process must not inherit it. */
 	if (sqe->by_door)
 		flags |= SOCK_CLOEXEC;
 	if (extra_flags & RWF_NOWAIT) {
@@ -50,7 +54,10 @@ int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd,
 
 		if (open_flags < 0)
 			return open_flags;
-		/* A worker makes this call after the request has waited for its socket. */
+		/*
+		 * Do not call accept4() here: the request waits until its socket is
+		 * ready, then a worker calls it.
+		 */
 		if (!(open_flags & O_NONBLOCK) ||
 		    (sqe->is_multishot && sqe->call_flags & MSG_DONTWAIT))
 			return UAIO_OP_BLOCKS;
@@ -62,7 +69,10 @@ int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd,
 		sys_accept4(fd, sqe->buf, (void *)(uintptr_t)sqe->len, flags));
 }
 
-/* Return: the result of connect(), made so that it does not block. */
+/*
+ * Call connect() with O_NONBLOCK set, so that it does not block.
+ * Return: its result.
+ */
 static int connect_nowait(int fd, const struct uaio_args *args)
 {
 	int open_flags = sys_fcntl(fd, F_GETFL, 0), ret;
@@ -92,7 +102,8 @@ int64_t uaio_connect_run(const struct uaio_sqe *sqe, int fd,
 	case -EALREADY: return has_waited ? -EAGAIN : ret;
 	case -EISCONN: return has_waited ? 0 : ret;
 	/*
-	 * The backlog of a Unix socket is full, and no event reports when it has room again.
+	 * The backlog of a Unix socket is full. No event reports when it has room, so a
+	 * worker waits.
 	 */
 	case -EAGAIN: return UAIO_OP_BLOCKS;
 	default: return ret;
@@ -127,7 +138,9 @@ static int64_t bytes_queued(int fd, unsigned long request)
 {
 	int nr = 0, domain = uaio_sock_option(fd, SO_DOMAIN), ret;
 
-	/* The protocol of AF_UNIX does not implement the command. */
+	/*
+	 * In the kernel, a Unix socket does not implement this command (EOPNOTSUPP).
+	 */
 	if (domain == AF_UNIX)
 		return -EOPNOTSUPP;
 	ret = sys_ioctl_socket(fd, request, &nr);
@@ -139,7 +152,7 @@ int uaio_socket_cmd_prep(const struct uaio_sqe *sqe,
 {
 	const struct uaio_args *args = sqe->args;
 
-	/* The library supports no commands on other files. */
+	/* Only sockets have commands, and only those up to SETSOCKOPT are supported. */
 	if (!uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
 	    args->what > UAIO_SOCKET_CMD_SETSOCKOPT)
 		return -EOPNOTSUPP;
@@ -149,7 +162,10 @@ int uaio_socket_cmd_prep(const struct uaio_sqe *sqe,
 		       : 0;
 }
 
-/* what: the command; off: its level and the option's name; out, out_bytes: the value. */
+/*
+ * Members of args: what: the command; off: the option's level and name; out, out_bytes: the
+ * value.
+ */
 int64_t uaio_socket_cmd_run(const struct uaio_sqe *sqe, int fd,
 			    struct uaio_found *found, uint32_t extra_flags)
 {
@@ -171,7 +187,7 @@ int64_t uaio_socket_cmd_run(const struct uaio_sqe *sqe, int fd,
 	}
 }
 
-/* fd is the domain, mode the type with its flags, len the protocol. */
+/* Members of sqe: fd: the domain; mode: the type with its flags; len: the protocol. */
 int64_t uaio_socket_run(const struct uaio_sqe *sqe, int fd,
 			struct uaio_found *found, uint32_t extra_flags)
 {

@@ -2,21 +2,22 @@
 /*
  * SPLICE and TEE: move bytes between two files, of which at least one is a pipe
  *
- * They may block for ever, on an empty or full pipe, or on a socket, which may ignore
- * SPLICE_F_NONBLOCK. So a worker executes them, as in the kernel. The request has references
- * to both files, so that the program may close the descriptors meanwhile. If a call is known
- * not to block, the submitting thread makes it (issue/ends.c). It blocks SIGPIPE and SIGXFSZ
- * during the call, because in the kernel a signal that a worker causes does not reach the
- * program either.
+ * A splice or tee may block for ever, on an empty or full pipe, or on a socket, which may
+ * ignore SPLICE_F_NONBLOCK. So a worker executes it, as in the kernel. The request has
+ * references to both files, so that the program may close the descriptors meanwhile. If a
+ * call is known not to block, the submitting thread makes it (issue/ends.c). That thread
+ * blocks SIGPIPE and SIGXFSZ during the call: in the kernel a worker makes the call, and
+ * its signals do not reach the program.
  *
  *   I1  The system call does not wait for a pipe (SPLICE_F_NONBLOCK). If a file ignores this
- *       flag, the call is made only when that file is ready. Where the call would block, the
- *       worker waits in poll() instead, and a canceller can end that wait (endable.h).
+ *       flag, the call is made only when that file is ready. Instead of blocking in the call,
+ *       the worker waits in poll(), and a canceller can end that wait (endable.h).
  *   I2  A stream socket that is ready has free space for a quarter of its buffer. So each call
  *       sends at most this quarter.
  *
- * Race, accepted: if another thread reads a socket's bytes after the socket was found ready,
- * the call blocks and cannot be ended. No call can be ended if the request has no endable.
+ * Accepted race: another thread may read a socket's bytes after the socket was found ready.
+ * Then the call blocks, and cannot be ended. Without an endable (args.h), no wait can be
+ * ended.
  *
  * Tested by test-splice.c.
  */
@@ -44,24 +45,27 @@ int uaio_splice_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	return sqe->call_flags & ~known ? -EINVAL : 0;
 }
 
-/* The kernel's io_uring returns this if a signal has ended the call. */
+/* The result in the kernel's io_uring if a signal has ended the call. */
 enum { ERESTARTSYS_ = 512 };
 
-/* One of the two files. */
+/* One of the two files of a splice or tee. */
 struct end {
 	int fd;
-	uint32_t events; /* the events that make the file ready */
-	bool is_pipe; /* a call on it blocks, unless SPLICE_F_NONBLOCK is set */
-	/* a call on it does not block: it is O_NONBLOCK, or respects SPLICE_F_NONBLOCK */
+	uint32_t events; /* events of poll() by which the file is ready */
+	bool is_pipe; /* a call blocks on it, unless SPLICE_F_NONBLOCK is set */
+	/*
+	 * a call does not block on this file: the file is O_NONBLOCK, or obeys
+	 * SPLICE_F_NONBLOCK
+	 */
 	bool is_nonblocking;
-	bool is_stubborn; /* it blocks even with SPLICE_F_NONBLOCK */
+	bool is_stubborn; /* a call blocks on it even with SPLICE_F_NONBLOCK */
 };
 
 struct transfer {
 	const struct uaio_sqe *sqe;
 	bool is_tee;
 	struct end ends[UAIO_NR_ENDS];
-	int64_t offs[UAIO_NR_ENDS]; /* advanced by the calls */
+	int64_t offs[UAIO_NR_ENDS]; /* the offsets; each call advances them */
 	uint64_t left;
 	int64_t done;
 };
@@ -111,11 +115,9 @@ static int64_t call(struct transfer *transfer, uint64_t bytes, uint32_t flags)
 			  (int)flags);
 }
 
-/*
- * Waiting
- */
+/* Waiting */
 
-/* Return: whether the file is a socket whose reads respect SPLICE_F_NONBLOCK. */
+/* Return: whether the file is a socket whose reads obey SPLICE_F_NONBLOCK. */
 static bool is_obedient(const struct end *end, const struct uaio_file *file)
 {
 	return end->events == POLLIN &&
@@ -135,8 +137,8 @@ static void look_at(struct end *end, const struct uaio_file *file,
 		flags & O_NONBLOCK ||
 		(is_impatient && !end->is_pipe && is_obedient(end, file));
 	/*
-	 * The kernel refuses, without blocking, a file that cannot be spliced, and a listening
-	 * socket.
+	 * If a file cannot be spliced, or is a listening socket, the kernel refuses the
+	 * call without blocking.
 	 */
 	end->is_stubborn =
 		!end->is_pipe && !end->is_nonblocking &&
@@ -167,7 +169,10 @@ static bool is_refused(const struct transfer *transfer)
 	       !uaio_file_has(files[UAIO_END_OUT], UAIO_FILE_F_WRITE);
 }
 
-/* Return: whether a call would not wait for the file; true if poll() fails. */
+/*
+ * Return: whether the file is ready, so that a call does not wait for it; true if poll()
+ * fails.
+ */
 static bool is_ready(const struct end *end)
 {
 	static const struct timespec zero;
@@ -185,8 +190,8 @@ static const struct end *unready_pipe(const struct transfer *transfer)
 }
 
 /*
- * Wait until the file is ready. Return: 0; -EINTR: the request must end; another error: the
- * wait failed.
+ * Wait until the file is ready.
+ * Return: 0; -EINTR: a canceller has ended the wait; another error: the wait failed.
  */
 static int await(const struct transfer *transfer, const struct end *end)
 {
@@ -195,7 +200,8 @@ static int await(const struct transfer *transfer, const struct end *end)
 }
 
 /*
- * The pipes are ready: wait for the file that ignores SPLICE_F_NONBLOCK. Return: as await().
+ * The pipes are ready. Wait for the file that ignores SPLICE_F_NONBLOCK.
+ * Return: as for await().
  */
 static int await_stubborn(const struct transfer *transfer)
 {
@@ -209,8 +215,8 @@ static int await_stubborn(const struct transfer *transfer)
 }
 
 /*
- * Wait for a pipe after the call has returned EAGAIN.
- * Return: as await(); -EAGAIN: this is the request's result.
+ * The call has returned EAGAIN: wait for the pipe that is not ready.
+ * Return: as for await(); -EAGAIN: the request ends with this result.
  */
 static int await_pipe(const struct transfer *transfer)
 {
@@ -223,7 +229,11 @@ static int await_pipe(const struct transfer *transfer)
 		if (!end->is_nonblocking)
 			continue;
 		is_impatient |= end->is_pipe;
-		/* The pipe is ready, so the call would have blocked on the other file. */
+		/*
+		 * All pipes are ready, so this file, which is no pipe, made the call
+		 * return EAGAIN. The file is O_NONBLOCK or obeys SPLICE_F_NONBLOCK, so
+		 * the request must not wait for it.
+		 */
 		if (!pipe && !end->is_pipe)
 			return -EAGAIN;
 	}
@@ -232,7 +242,7 @@ static int await_pipe(const struct transfer *transfer)
 	return is_impatient ? -EAGAIN : await(transfer, pipe);
 }
 
-/* Return: how many bytes the next call is to move (I2). */
+/* Return: how many bytes the next call may move without blocking (I2). */
 static uint64_t portion(struct transfer *transfer)
 {
 	const struct uaio_file *file = transfer->sqe->args->files[UAIO_END_OUT];
@@ -249,7 +259,10 @@ static uint64_t portion(struct transfer *transfer)
 							   : transfer->left;
 }
 
-/* Move bytes until the request is complete. Return: its result. */
+/*
+ * Move bytes until the request is complete, waiting as needed.
+ * Return: the request's result.
+ */
 static int64_t move_patiently(struct transfer *transfer)
 {
 	int64_t res;
@@ -283,7 +296,11 @@ static int64_t move_patiently(struct transfer *transfer)
 	return call(transfer, transfer->left, 0);
 }
 
-/* Make the call if neither file can block it, except a pipe. Return: the result. */
+/*
+ * Make the call with SPLICE_F_NONBLOCK. The caller has checked that only a pipe could make
+ * it block.
+ * Return: the call's result.
+ */
 static int64_t call_now(struct transfer *transfer)
 {
 	const uint64_t signals = 1ull << (SIGPIPE - 1) | 1ull << (SIGXFSZ - 1);
@@ -293,7 +310,10 @@ static int64_t call_now(struct transfer *transfer)
 	if (!uaio_signals_block(signals, &blocked))
 		return UAIO_OP_BLOCKS;
 	res = call(transfer, transfer->left, SPLICE_F_NONBLOCK);
-	/* A call that moved some bytes and then met a limit has sent a signal, too. */
+	/*
+	 * If the limit RLIMIT_FSIZE has made the call move fewer bytes than requested,
+	 * the call has also sent SIGXFSZ.
+	 */
 	uaio_signals_unblock(&blocked, res < (int64_t)transfer->left);
 	return res;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * FSYNC, FDSYNC, SYNC_FILE_RANGE: wait for the disk, so a worker executes them
+ * FSYNC, FDSYNC, SYNC_FILE_RANGE, which wait for the disk: a worker executes them
  *
  * FSYNC and FDSYNC sync the whole file, even if the request has a range.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Strings are measured in the same way as by the kernel, and the copies are still valid after
- * the submitting call.
+ * Tests that the library measures strings as the kernel does, and that a copy of the
+ * arguments stays valid when the client changes its memory after the submission.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -16,7 +16,10 @@
 
 #define PAGE uaio_page_bytes()
 
-/* Return: the end of readable memory; the next page cannot be read. */
+/*
+ * Return: the address at which readable memory ends. The page at this address cannot be
+ * read.
+ */
 static char *edge(void)
 {
 	char *memory = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE,
@@ -75,7 +78,10 @@ static void unreadable_memory_is_refused(void **state)
 	drop_edge(end);
 }
 
-/* The client overwrites the terminating 0 between the measuring and the copying. */
+/*
+ * The client overwrites the terminating 0 of a string, after the library has measured
+ * the string and before it copies the string.
+ */
 static void a_copied_string_ends_even_if_its_client_changes_it(void **state)
 {
 	char path[] = "path", name[] = "name";
@@ -101,7 +107,10 @@ static void a_copied_string_ends_even_if_its_client_changes_it(void **state)
 	free(copy);
 }
 
-/* Return: a path of even length to the file with a name of two letters. */
+/*
+ * name: two letters.
+ * Return: a path of this even length ("././...") to the file.
+ */
 static char *path_to(const char *name, unsigned length)
 {
 	char *path = malloc(length + 1);
@@ -113,7 +122,7 @@ static char *path_to(const char *name, unsigned length)
 	return path;
 }
 
-/* The lengths are chosen so that copies come from each of the slabs. */
+/* With these lengths, copies of all sizes are made. */
 static void paths_outlive_the_submitting_call(void **state)
 {
 	static const unsigned lengths[] = { 2, 400, 1000, 4094 };
@@ -154,7 +163,9 @@ static void paths_outlive_the_submitting_call(void **state)
 	unit_destroy(handle);
 }
 
-/* The file system may refuse the largest value, so compare with its own result. */
+/*
+ * The file system may refuse the largest value. So compare with the result of fsetxattr().
+ */
 static void a_value_outlives_the_submitting_call(void **state)
 {
 	static const uint32_t sizes[] = { 0, 1, 900, 2000, 65536, 65537 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests on files, paths, attributes and descriptors have the same effects as the
- * corresponding system calls.
+ * Tests that requests on files, paths, attributes and descriptors have the same effects as
+ * the corresponding system calls.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -285,7 +285,7 @@ static void a_file_is_opened_as_requested(void **state)
 		fd = make(sqe, args, way);
 		assert_true(fd >= 0);
 		unit_close((int)fd);
-		/* The client itself set RESOLVE_CACHED. */
+		/* If the client itself sets RESOLVE_CACHED, it gets EAGAIN. */
 		how.flags = O_RDWR | O_CREAT;
 		how.resolve = RESOLVE_CACHED;
 		assert_int_equal(make(sqe, args, way), -EAGAIN);

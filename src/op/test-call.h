@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by tests of calls: a directory, and requests on files in it */
+/* Shared by tests of system calls as requests: a directory, and requests on files in it */
 #ifndef UAIO_OP_TEST_CALL_H
 #define UAIO_OP_TEST_CALL_H
 
@@ -12,7 +12,7 @@
 #include "op/op.h"
 #include "unit.h"
 
-/* on a disk, with attributes */
+/* The directory is on a disk, because files there have extended attributes. */
 static char directory[] = "./uaio-call-XXXXXX";
 static int dir;
 
@@ -31,7 +31,10 @@ static inline int remove_directory(void **state)
 	return rmdir(directory);
 }
 
-/* Return: a descriptor of a new file with this name in the directory. */
+/*
+ * Create a file with this name in the directory.
+ * Return: its descriptor.
+ */
 static inline int named_file(const char *name)
 {
 	int fd = openat(dir, name, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
@@ -40,12 +43,15 @@ static inline int named_file(const char *name)
 	return fd;
 }
 
-/* Who executes a request: the library decides, or a worker must. */
+/*
+ * Which thread executes a request. AS_IT_LIKES: the library decides. BY_WORKER: a
+ * worker.
+ */
 enum way { AS_IT_LIKES, BY_WORKER, NR_WAYS };
 
 /*
- * Submit sqe, and overwrite its arguments afterwards.
- * Return: its result, or the error with which it is refused.
+ * Submit sqe, and overwrite its arguments afterwards, as a client may.
+ * Return: the request's result, or the error with which it is refused.
  */
 static inline int64_t make(struct uaio_sqe sqe, struct uaio_args args,
 			   enum way way)

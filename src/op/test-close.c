@@ -19,7 +19,7 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* Return: whether CLOSE executed inside the submitting call. */
+/* Return: whether CLOSE of fd is executed inside the submitting call. */
 static bool close_at_once(int fd)
 {
 	uint64_t nr_inline = unit_nr_inline();
@@ -53,7 +53,10 @@ static void a_descriptor_is_closed(void **state)
 		assert_false(is_open(fd));
 	}
 	assert_true(close_at_once(eventfd(0, EFD_CLOEXEC)));
-	/* Closing a device, or a socket with SO_LINGER, may take long. */
+	/*
+	 * Closing a device, or a socket with SO_LINGER, may take long, and so is left to a
+	 * worker.
+	 */
 	assert_false(close_at_once(open("/dev/null", O_RDONLY | O_CLOEXEC)));
 	assert_int_equal(setsockopt(socket_fd, SOL_SOCKET, SO_LINGER, &linger,
 				    sizeof(linger)),
@@ -72,7 +75,7 @@ static void a_closed_descriptor_cannot_be_closed(void **state)
 		assert_int_equal(make(closing(-1), NO_ARGS, way), -EBADF);
 		assert_int_equal(make(closing(999), NO_ARGS, way), -EBADF);
 	}
-	/* CLOSE cannot close a descriptor of the library's own. */
+	/* CLOSE refuses to close a descriptor of the library's own. */
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	assert_true(uaio_enter());
 	assert_int_equal(uaio_ownfd_dup(ends[0]) < 0, 0);
@@ -96,7 +99,7 @@ static struct uaio_sqe reading(int fd, char *byte)
 	};
 }
 
-/* Another file gets the descriptor's number; the parked request does not read it. */
+/* Another file is opened at the descriptor. The parked request must not read that file. */
 static void a_parked_request_stays_with_its_file(void **state)
 {
 	(void)state;
@@ -134,7 +137,10 @@ static bool all_sleep(void *arg)
 	return unit_is_quiet(0);
 }
 
-/* The test stops workers before the write and the sync begin. */
+/*
+ * The write and the sync wait, because the test stops the workers before they begin
+ * these requests.
+ */
 static void closing_waits_for_requests_that_have_not_begun(void **state)
 {
 	(void)state;

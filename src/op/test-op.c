@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that the core accepts, but that kernel AIO refuses
+ * Tests requests that the common checks (prep) accept, but kernel AIO refuses
  *
- * The tests submit them to the core directly, because kernel AIO's front-end refuses
- * them.
+ * These tests submit the requests directly (unit_submit_sqe()), because kernel AIO's
+ * front-end would refuse them.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -34,7 +34,10 @@ static struct uaio_sqe rw(enum uaio_op op, int fd, void *buffer, uint64_t bytes)
 	};
 }
 
-/* Return: the result of a request that is accepted. */
+/*
+ * Submit a request, which must be accepted.
+ * Return: its result.
+ */
 static int64_t make(const struct uaio_sqe *sqe)
 {
 	uint64_t handle = unit_context(1);
@@ -87,7 +90,10 @@ static void syncing_an_unsupported_file_fails(void **state)
 	unit_close(ends[1]);
 }
 
-/* A poll uses only the low 16 bits of events; a front-end may use the others. */
+/*
+ * A poll uses only the low 16 bits of events. Other bits, which a front-end may set, have
+ * no effect.
+ */
 static void a_poll_uses_only_its_low_bits(void **state)
 {
 	struct uaio_sqe sqe = {
@@ -106,7 +112,10 @@ static void a_poll_uses_only_its_low_bits(void **state)
 	unit_close(ends[1]);
 }
 
-/* This is as if another thread closed the descriptor after the request was looked up. */
+/*
+ * Run the operation on a closed descriptor, as if another thread had closed it after the
+ * look-up.
+ */
 static void a_poll_of_a_closed_descriptor_fails(void **state)
 {
 	const struct uaio_op_def *poll_op = &uaio_optab[UAIO_OP_POLL];
@@ -120,8 +129,8 @@ static void a_poll_of_a_closed_descriptor_fails(void **state)
 }
 
 /*
- * The sleeping thread is woken through an epoll, for which the other bits of the events have a
- * meaning.
+ * The waiting thread is woken by an epoll. To an epoll, the bits above the low 16 of
+ * `events` have a meaning (EPOLLET and others). The library must not pass them on.
  */
 static void a_waiting_poll_reports_each_of_its_events(void **state)
 {
@@ -137,7 +146,7 @@ static void a_waiting_poll_reports_each_of_its_events(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
-		/* A thread that finds nothing adds the file to the epoll. */
+		/* This call finds no event, and so adds the file to the epoll. */
 		assert_int_equal(
 			uaio_aio_getevents(handle, 0, 1, &event, &zero), 0);
 		assert_int_equal(write(sqe.fd, &one, sizeof(one)), sizeof(one));
@@ -148,7 +157,7 @@ static void a_waiting_poll_reports_each_of_its_events(void **state)
 	unit_close(sqe.fd);
 }
 
-/* A worker writes when poll() reports the file ready. */
+/* When poll() reports the eventfd ready, a worker writes to it. */
 static void an_eventfd_is_written(void **state)
 {
 	uint64_t count = 5;
@@ -180,7 +189,10 @@ static void a_full_eventfd_is_written_when_it_is_read(void **state)
 	unit_close(fd);
 }
 
-/* inotify has no read that does not block; a worker reads when poll() reports it ready. */
+/*
+ * The kernel refuses RWF_NOWAIT for an inotify file. So when poll() reports the file
+ * ready, a worker reads it.
+ */
 static void an_inotify_file_is_read_when_something_happens(void **state)
 {
 	char dir[] = "/tmp/uaio-op-XXXXXX", path[64];
@@ -223,10 +235,16 @@ static void reading_an_unsupported_file_fails(void **state)
 	unit_close(folder);
 }
 
-/* A read of a file in /proc may block for ever, so workers execute all of them. */
+/*
+ * Reads of some files in /proc block for ever. So workers execute reads of all files in
+ * /proc.
+ */
 static void a_file_in_proc_is_read_by_a_worker(void **state)
 {
-	/* number of reads after which other files would be trusted */
+	/*
+	 * after so many reads the library would trust any other file, and read it
+	 * inline (trust.h)
+	 */
 	enum { NR = 200 };
 	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
 	struct uaio_counters before, after;
@@ -249,7 +267,10 @@ static void a_file_in_proc_is_read_by_a_worker(void **state)
 	unit_close(fd);
 }
 
-/* Return: a file on a disk or in memory, for buffered or direct I/O. */
+/*
+ * Return: a numbered file, on a disk or in memory. is_direct: set O_DIRECT if the file
+ * system allows it.
+ */
 static int numbered_file(bool in_memory, bool is_direct, unsigned nr)
 {
 	int fd = unit_numbered_file(in_memory, nr);
@@ -264,7 +285,10 @@ enum { BLOCK = 4096, NR_BLOCKS = 64 };
 
 static char blocks[NR_BLOCKS][BLOCK] __attribute__((aligned(BLOCK)));
 
-/* Reads at the position, in flight together: each begins where the previous one ended. */
+/*
+ * Submit several reads at the file position together. Each must begin where the previous
+ * one ended.
+ */
 static void read_at_position(bool in_memory, bool is_direct, bool is_cold)
 {
 	static const unsigned nr_keys = NR_BLOCKS * BLOCK / UNIT_KEY_BYTES;
@@ -306,7 +330,10 @@ static void reads_at_the_position_follow_one_another(void **state)
 	read_at_position(false, true, false);
 }
 
-/* Reads and writes alternate: every second block is read, the others are written. */
+/*
+ * Submit reads and writes at the file position in turn. Every second block is read, the
+ * others are written.
+ */
 static void writes_and_reads_share_the_position(void **state)
 {
 	uint64_t handle = unit_context(NR_BLOCKS);
@@ -419,7 +446,7 @@ static void the_core_refuses_what_no_door_may_accept(void **state)
 	assert_int_equal(refusal(&sqe), -EINVAL);
 	sqe.off = UAIO_OFF_POSITION - 1;
 	assert_int_equal(refusal(&sqe), -EINVAL);
-	/* The file is never ready for POLLPRI, and does not support polls. */
+	/* The file does not support polls, and would never be ready for POLLPRI. */
 	sqe = (struct uaio_sqe){ .op = UAIO_OP_POLL,
 				 .fd = fd,
 				 .events = POLLPRI };

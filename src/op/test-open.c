@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* OPENAT: a call without a file, which may block, and whose path must be copied. */
+/*
+ * Tests OPENAT. It has no file, its system call may block, and its path must be copied.
+ */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -72,10 +74,14 @@ static void a_call_is_executed_by_a_worker(void **state)
 	unit_destroy(handle);
 }
 
-/* At least two lengths for each kind of copy: in the request, and in two slabs. */
+/*
+ * The library copies a short path into the request itself, a longer path into one of
+ * two slabs (flow/copy.c). At least two of these lengths belong to each of these
+ * places.
+ */
 static const unsigned lengths[] = { 1, 63, 64, 65, 1023, 1024, 1025, 4095 };
 
-/* Return: a path of this length to the file "x". */
+/* Return: a path of this length that leads to the file "x". */
 static char *path_to_x(unsigned length)
 {
 	char *path = malloc(length + 1);
@@ -84,7 +90,8 @@ static char *path_to_x(unsigned length)
 	for (unsigned i = 0; i < length; i++)
 		path[i] = (length - 1 - i) % 2 ? '/' : '.';
 	if (length > 1 && length % 2 == 0)
-		path[0] = '.'; /* "../" would lead elsewhere */
+		/* a path with "../" would lead to another file */
+		path[0] = '.';
 	if (length > 2 && length % 2 == 0)
 		path[1] = '/';
 	path[length - 1] = 'x';
@@ -138,7 +145,10 @@ static void a_path_without_a_0_ends_at_its_length(void **state)
 	unit_destroy(handle);
 }
 
-/* Return: the result, and in ret_counters how many requests ran inline and on workers. */
+/*
+ * Open the path by a request.
+ * Return: its result. ret_counters: how many requests were executed inline and by workers.
+ */
 static int64_t open_counted(const char *path, uint32_t flags,
 			    struct uaio_counters *ret_counters)
 {
@@ -158,7 +168,10 @@ static int64_t open_counted(const char *path, uint32_t flags,
 	return fd;
 }
 
-/* The path was looked up just before, so the kernel has it in its caches. */
+/*
+ * The path was looked up just before, so the kernel has it cached, and the request opens it
+ * inline.
+ */
 static void a_cached_path_is_opened_at_once(void **state)
 {
 	static const uint32_t flags[] = { O_RDONLY, O_RDWR | O_APPEND,
@@ -188,7 +201,7 @@ static void a_cached_path_is_opened_at_once(void **state)
 	assert_int_equal(unlinkat(folder_fd, "here", 0), 0);
 }
 
-/* This is as in io_uring, which opens a FIFO as if O_NONBLOCK had been given. */
+/* As in io_uring, a FIFO is opened as if O_NONBLOCK had been given. */
 static void opening_a_fifo_does_not_wait(void **state)
 {
 	struct uaio_counters counters;
@@ -204,7 +217,9 @@ static void opening_a_fifo_does_not_wait(void **state)
 	assert_int_equal(unlinkat(folder_fd, "fifo", 0), 0);
 }
 
-/* More calls than each account has workers at first; each call blocks a worker. */
+/*
+ * At first there are fewer workers than opens of this test. Each open blocks a worker.
+ */
 static void blocking_calls_do_not_delay_each_other(void **state)
 {
 	enum { NR = 4 };
@@ -217,7 +232,10 @@ static void blocking_calls_do_not_delay_each_other(void **state)
 		snprintf(names[i], sizeof(names[i]), "fifo%u", i);
 		assert_int_equal(mkfifoat(folder_fd, names[i], 0600), 0);
 	}
-	/* Each of the first NR opens returns when the other end is opened. */
+	/*
+	 * The requests 0 to NR - 1 open FIFOs for reading. Each waits until one of the
+	 * later requests opens the same FIFO for writing.
+	 */
 	for (unsigned i = 0; i < 2 * NR; i++) {
 		struct uaio_sqe sqe =
 			open_sqe(names[i % NR], i < NR ? O_RDONLY : O_WRONLY);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads and writes on streams that must not block: which calls execute them. */
+/* Tests which system calls execute reads and writes on streams without blocking. */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -21,14 +21,14 @@
 #include "unit.h"
 
 static char buffer[256];
-/* how many calls of vmsplice() are still to be interrupted */
+/* how many more calls of vmsplice() the hook interrupts */
 static uint32_t nr_interrupted;
-static bool has_nosignal; /* the kernel knows RWF_NOSIGNAL */
-/* a filter refuses the calls of sockets (send, recv) */
+static bool has_nosignal; /* whether the kernel knows RWF_NOSIGNAL */
+/* whether the hook refuses send and recv, like a seccomp filter */
 static bool refuses_sockets;
-/* an old kernel refuses RWF_NOWAIT on these files */
+/* whether the hook refuses RWF_NOWAIT, like an old kernel on these files */
 static bool refuses_nowait;
-static uint32_t nr_of_socket; /* how many calls of sockets were made */
+static uint32_t nr_of_socket; /* how many calls of send and recv were made */
 static uint32_t nr_vectored;
 
 static bool answer(long nr, const long args[6], long *ret_res)
@@ -71,7 +71,7 @@ static int stop(void **state)
 	return 0;
 }
 
-/* Make the system call of the request on a stream. */
+/* Make the system call of the request, on a stream. */
 static int64_t run_sqe(const struct uaio_sqe *sqe, int fd, uint32_t flags)
 {
 	struct uaio_found found = { .rest = UAIO_REST_UNKNOWN };
@@ -102,7 +102,7 @@ static int64_t write_again(int fd)
 	return run(UAIO_OP_WRITE, fd, 1, RWF_NOWAIT | UAIO_RWF_HAS_WAITED);
 }
 
-/* Open both ends of a FIFO, or one descriptor for both. */
+/* Open both ends of a FIFO. is_both: one open file has both ends. */
 static void open_fifo(int fds[2], bool is_both)
 {
 	char dir[] = "/tmp/uaio-rw-XXXXXX";
@@ -187,7 +187,10 @@ static void a_fifo_open_for_both_is_left_alone(void **state)
 	close_both(fds);
 }
 
-/* The pipe may be in packet mode, and vmsplice() would not stop at a packet's end. */
+/*
+ * After a splice from a pipe, the library cannot read from the pipe without blocking.
+ * The pipe may be in packet mode, and vmsplice() would not stop at a packet's end.
+ */
 static void spliced_pipe_is_left_alone(void **state)
 {
 	struct iovec iov = { buffer, 1 };
@@ -198,7 +201,7 @@ static void spliced_pipe_is_left_alone(void **state)
 	assert_int_equal(write(fds[1], "012", 3), 3);
 	assert_int_equal(write(fds[1], "345", 3), 3);
 	assert_int_equal(read_now(fds[0], 10), 3);
-	/* From now on the kernel refuses RWF_NOWAIT for this pipe. */
+	/* After this vmsplice() the kernel refuses RWF_NOWAIT for this pipe. */
 	assert_int_equal(vmsplice(fds[0], &iov, 1, 0), 1);
 	assert_int_equal(read_now(fds[0], 10), UAIO_OP_BLOCKS);
 	assert_int_equal(held(fds[0]), 2);
@@ -253,7 +256,10 @@ static void break_pipes(bool knows_nosignal)
 	close(fds[0]);
 	assert_int_equal(write_again(fds[1]), -EPIPE);
 	assert_int_equal(nr_sigpipe, 0);
-	/* No signal is left pending, and the signal mask is unchanged. */
+	/*
+	 * No SIGPIPE is left pending, except one that was pending before, and the signal
+	 * mask is unchanged.
+	 */
 	hold_sigpipe(SIG_BLOCK);
 	assert_int_equal(write_again(fds[1]), -EPIPE);
 	assert_false(is_pending());
@@ -268,7 +274,7 @@ static void break_pipes(bool knows_nosignal)
 	close(fds[1]);
 }
 
-/* On a FIFO without a reader every write fails, before a call that would write is made. */
+/* If a FIFO has no reader, the library fails a write without making the call. */
 static void fifo_without_reader_is_broken(void **state)
 {
 	int fds[2];
@@ -299,7 +305,7 @@ static void waiting_write_consumes_its_signal(void **state)
 	break_pipes(false);
 }
 
-/* Write as POSIX AIO does, by a call that may wait. */
+/* Write as POSIX AIO does: by a call that may block. */
 static int64_t write_as_posix(int fd)
 {
 	const struct uaio_sqe sqe = {
@@ -335,7 +341,10 @@ static void a_write_of_posix_needs_no_call_with_flags(void **state)
 	uaio_call_forbid(UAIO_CALL_PWRITEV2);
 	break_stream_of_posix(false);
 	break_stream_of_posix(true);
-	/* A worker blocks SIGPIPE, so no call has to consume the signal. */
+	/*
+	 * The thread blocks SIGPIPE, as each worker does. Then no signal must be
+	 * consumed after the call, so the library needs no sigtimedwait().
+	 */
 	uaio_call_forbid(UAIO_CALL_SIGTIMEDWAIT);
 	hold_sigpipe(SIG_BLOCK);
 	break_stream_of_posix(false);
@@ -359,7 +368,10 @@ static void waiting_write_returns_a_reset(void **state)
 	close(fds[1]);
 }
 
-/* The flags of a retry on a socket, and of a first try. */
+/*
+ * Extra flags of run. ON_SOCKET: the first call on a socket; AGAIN_ON_SOCKET: a later
+ * call.
+ */
 enum {
 	ON_SOCKET = RWF_NOWAIT | UAIO_RWF_ON_SOCKET,
 	AGAIN_ON_SOCKET = ON_SOCKET | UAIO_RWF_HAS_WAITED,
@@ -405,7 +417,10 @@ static void sockets_whose_calls_are_refused_are_used_by_others(void **state)
 	close_both(fds);
 }
 
-/* A descriptor that referred to a socket may refer to another file now. */
+/*
+ * A program may reuse a socket's descriptor for another file. Here run() says "socket",
+ * but the descriptor is a pipe.
+ */
 static void other_files_are_used_by_other_calls(void **state)
 {
 	int fds[2];
@@ -536,8 +551,8 @@ static void reads_that_are_too_short_are_refused_at_once(void **state)
 int main(void)
 {
 	/*
-	 * The last test makes the library believe that the kernel is old, so it must come
-	 * last.
+	 * The last test must stay last: after it the library believes that the kernel
+	 * is old.
 	 */
 	const struct CMUnitTest tests[] = {
 		RW_TEST(fifo_is_read),

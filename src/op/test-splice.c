@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SPLICE and TEE: they may block for ever, and have two files. */
+/* Tests SPLICE and TEE, which have two files and may block for ever. */
 #undef NDEBUG
 #include <errno.h>
 #include <poll.h>
@@ -79,7 +79,7 @@ static void bytes_go_from_one_file_to_another(void **state)
 	assert_reads(p.out[0], "ef");
 	assert_int_equal(splice_now(fd, 11, p.out[1], -1, 2, 0), 2);
 	assert_reads(p.out[0], "bc");
-	/* Splice at the file position, which moves. */
+	/* Splice at the file position, which the call advances. */
 	assert_int_equal(lseek(fd, 12, SEEK_SET), 12);
 	assert_int_equal(splice_now(fd, -1, p.out[1], -1, 2, 0), 2);
 	assert_reads(p.out[0], "cd");
@@ -149,7 +149,7 @@ static void a_splice_holds_the_files_it_was_submitted_on(void **state)
 	}
 }
 
-/* A front-end may have fixed (registered) either file. */
+/* Both files of the splice are files that the front-end has registered (fixed). */
 static void fixed_files_are_spliced(void **state)
 {
 	struct pipes p = make_pipes();
@@ -173,7 +173,10 @@ static void fixed_files_are_spliced(void **state)
 	assert_int_equal(write(p.in[1], "abc", 3), 3);
 	assert_int_equal(unit_reap_one(handle), 3);
 	assert_reads(p.out[0], "abc");
-	/* The request has dropped its references to the files. */
+	/*
+	 * read() returns 0, so the writing end of p.out is closed: the request has
+	 * dropped its reference to it.
+	 */
 	assert_int_equal(read(p.out[0], &handle, 1), 0);
 	unit_close(p.in[1]);
 	unit_close(p.out[0]);
@@ -187,7 +190,7 @@ static void a_broken_pipe_sends_no_signal(void **state)
 	(void)state;
 	assert_int_equal(write(p.in[1], "a", 1), 1);
 	unit_close(p.out[0]);
-	/* SIGPIPE would end the test. */
+	/* If the call raised SIGPIPE, that would end the test. */
 	assert_int_equal(splice_now(p.in[0], -1, p.out[1], -1, 1, 0), -EPIPE);
 	unit_close(p.in[0]);
 	unit_close(p.in[1]);

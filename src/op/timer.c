@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TIMER: makes no system call, and has no file. It expires in ready/timer.h. Tested by
+ * TIMER makes no system call, and has no file. ready/timer.h says how it expires. Tested by
  * ready/test-timer.c.
  */
 #include <errno.h>
@@ -19,7 +19,10 @@ int uaio_timer_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	return 0;
 }
 
-/* Refuse a thread with another descriptor table: it would have to sleep until the time. */
+/*
+ * Called only for a thread with its own descriptor table. Such a thread would have to
+ * sleep until the timer expires, so refuse the request.
+ */
 int64_t uaio_timer_run(const struct uaio_sqe *sqe, int fd,
 		       struct uaio_found *found, uint32_t extra_flags)
 {

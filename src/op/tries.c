@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How requests on a stream begin and wait, for each operation (struct uaio_op_tries)
+ * How requests on a stream begin and wait, for each operation (struct uaio_op_tries in
+ * op.h)
  *
  * Tested by src/ready/test-ready.c, src/uring/test-uring-socket.c and the rows of
  * test/conform/ about sockets.
@@ -25,7 +26,7 @@ bool uaio_may_be_ready(int fd, short events)
 	return sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0;
 }
 
-/* As in the kernel: EP_MAX_EVENTS. */
+/* The kernel's EP_MAX_EVENTS. */
 enum { EPOLL_EVENTS_MAX = INT32_MAX / (int)sizeof(struct epoll_event) };
 
 static bool is_write(const struct uaio_sqe *sqe)
@@ -41,9 +42,11 @@ static bool never(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * Return: whether a request with polls_first waits until its file is ready before it fails
- * with res. It waits only if the error is due to invalid arguments: if the socket itself has
- * an error, poll() reports the socket ready, and the socket returns the error only once.
+ * A request with polls_first has failed with res. If its arguments are invalid, the
+ * error is reported only when the file is ready. An error of the socket itself is
+ * reported at once: the socket returns it only once, and poll() then reports the socket
+ * ready anyway.
+ * Return: whether the request must wait until its file is ready.
  */
 static bool waits_with_mistake(const struct uaio_sqe *sqe, int fd,
 			       bool has_begun, int64_t res)
@@ -57,8 +60,8 @@ static bool waits_with_mistake(const struct uaio_sqe *sqe, int fd,
 }
 
 /*
- * Return: whether the request, which is not an accept, fails at once because its socket
- * listens.
+ * Return: whether the request fails at once if its socket listens. Accepts and requests
+ * with polls_first do not fail.
  */
 static bool fails_where_it_listens(const struct uaio_sqe *sqe)
 {
@@ -66,7 +69,7 @@ static bool fails_where_it_listens(const struct uaio_sqe *sqe)
 	       !sqe->polls_first;
 }
 
-/* The checks are in this order because then a system call is seldom needed. */
+/* The query of SO_ACCEPTCONN is a system call, so it comes last. */
 static bool passes_where_it_listens(const struct uaio_sqe *sqe,
 				    const struct uaio_sqe *waiting, int fd)
 {
@@ -75,9 +78,7 @@ static bool passes_where_it_listens(const struct uaio_sqe *sqe,
 	       uaio_sock_option(fd, SO_ACCEPTCONN) == 1;
 }
 
-/*
- * Reads and writes
- */
+/* Reads and writes */
 
 static enum uaio_first rw_first(const struct uaio_sqe *sqe, int fd)
 {
@@ -85,18 +86,23 @@ static enum uaio_first rw_first(const struct uaio_sqe *sqe, int fd)
 	if (unlikely(sqe->is_async))
 		return UAIO_FIRST_ASIDE;
 	/*
-	 * ready/run.c makes the first try of a multishot request, as it makes all later ones.
+	 * The first try is left to ready/run.c, which makes all tries of a multishot
+	 * request.
 	 */
 	if (unlikely(sqe->is_multishot))
 		return UAIO_FIRST_WAIT;
-	/* A read of 0 bytes waits for nothing, as in the kernel's io_uring. */
+	/* As in the kernel's io_uring, a read of 0 bytes does not wait. */
 	if (uaio_sqe_rules(sqe)->skips_empty && !sqe->by_door &&
 	    !is_write(sqe) && !uaio_sqe_bytes(sqe))
 		return UAIO_FIRST_PASS;
 	return UAIO_FIRST_TRY;
 }
 
-/* If the front-end has no memory to choose, the request fails at once. */
+/*
+ * If a read has is_async, a worker should execute it. But if its file can be polled,
+ * the read is tried first. So if the front-end has no memory for the read, it fails at
+ * once.
+ */
 static enum uaio_first select_first(const struct uaio_sqe *sqe, int fd)
 {
 	return unlikely(sqe->is_async) && !sqe->is_multishot
@@ -120,9 +126,9 @@ bool uaio_rw_can_only_poll(const struct uaio_sqe *sqe,
 }
 
 /*
- * On a file that supports only polls, a result of EINVAL completes the request only when the
- * file is ready: the kernel's io_uring also polls a file first that it cannot try. On most
- * other files EINVAL means invalid arguments.
+ * On a file that can only be polled (not read or written), a result of EINVAL completes the
+ * request only when the file is ready. The kernel's io_uring, too, first polls a file that
+ * it cannot try. On most other files EINVAL means invalid arguments.
  */
 static bool rw_waits_to_end(const struct uaio_sqe *sqe,
 			    const struct uaio_file *file, int fd,
@@ -135,7 +141,10 @@ static bool rw_waits_to_end(const struct uaio_sqe *sqe,
 	if (likely(res != -EINVAL) || sqe->rw_flags & RWF_NOWAIT ||
 	    !uaio_rw_can_only_poll(sqe, file))
 		return false;
-	/* The kernel tries the file at once if it is O_NONBLOCK. */
+	/*
+	 * If the file is O_NONBLOCK, the kernel does not wait for it. So EINVAL
+	 * completes the request at once.
+	 */
 	open_flags = sys_fcntl(fd, F_GETFL, 0);
 	return open_flags >= 0 && !(open_flags & O_NONBLOCK) &&
 	       !uaio_may_be_ready(fd, is_write(sqe) ? POLLOUT : POLLIN);
@@ -160,8 +169,8 @@ const struct uaio_op_tries uaio_rw_select_tries = {
 };
 
 /*
- * Polls and EPOLL_WAIT. Nothing could interrupt a worker that waits for events of an epoll, so
- * the request is tried first, even if the client wanted a worker.
+ * First functions of POLL and EPOLL_WAIT. A worker that waits in epoll_wait() could not
+ * be interrupted. So the request is tried first, even if the client wants a worker.
  */
 
 static enum uaio_first plain_first(const struct uaio_sqe *sqe, int fd)
@@ -169,7 +178,10 @@ static enum uaio_first plain_first(const struct uaio_sqe *sqe, int fd)
 	(void)fd;
 	if (unlikely(sqe->is_multishot))
 		return UAIO_FIRST_WAIT;
-	/* If the kernel refuses the number of events, the request fails at once. */
+	/*
+	 * The kernel refuses more than EP_MAX_EVENTS events, so let the request fail at
+	 * once.
+	 */
 	return unlikely(sqe->len - 1 >= EPOLL_EVENTS_MAX) ? UAIO_FIRST_PASS
 							  : UAIO_FIRST_TRY;
 }
@@ -195,10 +207,12 @@ const struct uaio_op_tries uaio_plain_tries = {
 	.passes = passes_where_it_listens,
 };
 
-/* Operations on sockets: these requests wait even if the socket is O_NONBLOCK. */
+/*
+ * How requests on sockets begin and wait. They wait even if the socket is O_NONBLOCK.
+ */
 
 /*
- * Return: whether a send gets its buffer only after the whole submission, because a later
+ * Return: whether a send must choose its buffer only after the whole submission: a later
  * request of the same submission may provide the buffer.
  */
 static bool chooses_late(const struct uaio_sqe *sqe)
@@ -218,14 +232,18 @@ static enum uaio_first sock_first(const struct uaio_sqe *sqe, int fd)
 	if (sqe->is_async && (sqe->is_multishot || chooses_late(sqe)))
 		return UAIO_FIRST_WAIT;
 	/*
-	 * ready/run.c makes the first try of a multishot request, as it makes all later ones.
+	 * The first try is left to ready/run.c, which makes all tries of a multishot
+	 * request.
 	 */
 	if (sqe->is_multishot) {
 		if (sqe->polls_first)
 			return UAIO_FIRST_WAIT;
 		if (tries->fails_at_once(sqe, fd))
 			return UAIO_FIRST_HERE;
-		/* A worker posts a completion for each call. */
+		/*
+		 * With MSG_DONTWAIT a worker makes all calls of the multishot request,
+		 * and posts a completion after each call.
+		 */
 		return sqe->call_flags & MSG_DONTWAIT ? UAIO_FIRST_WORKER
 						      : UAIO_FIRST_WAIT;
 	}
@@ -234,10 +252,7 @@ static enum uaio_first sock_first(const struct uaio_sqe *sqe, int fd)
 	return sqe->call_flags & MSG_DONTWAIT ? UAIO_FIRST_NOW : UAIO_FIRST_TRY;
 }
 
-/*
- * Return: whether a multishot send fails at once: its socket listens. If other requests wait
- * for the socket, they are tried first, and fail first.
- */
+/* Return: whether a multishot send fails at once, as its socket listens. */
 static bool bundle_fails_at_once(const struct uaio_sqe *sqe, int fd)
 {
 	return sqe->is_multishot && is_write(sqe) &&
@@ -255,9 +270,9 @@ static bool sock_waits_to_end(const struct uaio_sqe *sqe,
 {
 	(void)file;
 	/*
-	 * A send with MSG_WAITALL that has sent a part reports invalid memory only when the
-	 * socket has free space, as the kernel's io_uring does. message.c handles memory that
-	 * the front-end has chosen.
+	 * A send with MSG_WAITALL has sent a part, and the memory of the rest is invalid.
+	 * As in the kernel's io_uring, the error waits until the socket has free space.
+	 * message.c does this for memory that the front-end has chosen.
 	 */
 	if (unlikely(res == -EFAULT) && has_begun && !sqe->by_door)
 		return uaio_sock_waits_to_send(sqe, fd);
@@ -266,9 +281,9 @@ static bool sock_waits_to_end(const struct uaio_sqe *sqe,
 }
 
 /*
- * Return: whether a worker receives everything that has arrived, without blocking
- * (MSG_DONTWAIT). In the kernel a request that has waited for its socket waits again after
- * each call.
+ * Return: whether a worker receives, without blocking (MSG_DONTWAIT), everything that has
+ * arrived. Otherwise, as in the kernel, the request waits for its socket again after each
+ * call.
  */
 static bool sock_takes_all(const struct uaio_sqe *sqe, int fd)
 {
@@ -285,9 +300,7 @@ const struct uaio_op_tries uaio_sock_tries = {
 	.passes = passes_where_it_listens,
 };
 
-/*
- * Accepts
- */
+/* Accepts */
 
 static bool accept_fails_at_once(const struct uaio_sqe *sqe, int fd)
 {
@@ -296,8 +309,9 @@ static bool accept_fails_at_once(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * Return: whether a worker accepts connections until there is none left. A TCP socket reports
- * with each connection whether there are more; for other sockets the kernel must call again.
+ * Return: whether a worker accepts connections until none is left. In the kernel, an
+ * accept on a TCP socket also reports whether more connections wait. On other sockets
+ * the kernel accepts until this fails.
  */
 static bool accept_takes_all(const struct uaio_sqe *sqe, int fd)
 {

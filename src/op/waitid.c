@@ -2,13 +2,14 @@
 /*
  * WAITID
  *
- * A worker calls waitid() with WNOHANG until a child has changed. If the request waits for the
- * end of one child, the sleeper has a pidfd, and the worker waits until the pidfd is ready.
- * For changes of several children, or if a child stops or continues, there is no such file:
- * the worker calls again and again, less often as time passes.
+ * A worker calls waitid() with WNOHANG until a child has changed its state. If the
+ * request waits for the end of one child, the sleeper has a pidfd, and the worker waits
+ * until the pidfd is ready. No file reports changes of several children, or that a
+ * child stops or continues. For such a request the worker calls waitid() again and
+ * again, less often as time passes.
  *
- * If a pidfd names the child, the sleeper holds its file, so the program may close the
- * pidfd after the submission.
+ * If the request names the child by a pidfd, the sleeper has a reference to the pidfd's
+ * file. So the program may close the pidfd after the submission.
  *
  * Tested by uring/test-uring-waitid.c.
  */
@@ -28,26 +29,26 @@
 #include "op/sleeper.h"
 #include "proc/endable.h"
 
-/* The pause before the next call of waitid(); it doubles each time. */
+/* The pause before the next call of waitid(). It doubles each time, up to the maximum. */
 enum { PAUSE_NS = 1000000, PAUSE_MAX_NS = 50000000 };
 
-/* Return: whether waitid() has reported a child in info. */
+/* Return: whether waitid() has stored a child in info. */
 static bool has_found(const siginfo_t *info)
 {
 	return uaio_args_can_read(info, sizeof(*info)) && info->si_signo;
 }
 
-/* The children to wait for, and the changes to report. */
+/* Arguments of waitid(): for which children to wait, and which changes to report */
 struct aim {
 	int which;
 	int id;
 	int options;
-	siginfo_t *out; /* the client's, or NULL */
+	siginfo_t *out; /* the client's memory for the result, or NULL */
 };
 
 /*
- * Call waitid() so that it reports a change to the client. Return: 0; -EAGAIN: nothing has
- * changed yet; another error.
+ * Call waitid(), to report a change to the client.
+ * Return: 0; -EAGAIN: nothing has changed yet; another error.
  */
 static int64_t look(const struct aim *aim)
 {
@@ -56,8 +57,9 @@ static int64_t look(const struct aim *aim)
 	int ret;
 
 	/*
-	 * First look without writing to the client's memory, which must stay unchanged
-	 * until a child has changed, or there is no such child.
+	 * First call waitid() with WNOWAIT and memory of the library. The client's
+	 * memory must not be changed before a child has changed, or waitid() has failed
+	 * with ECHILD.
 	 */
 	ret = sys_waitid(aim->which, aim->id, &own,
 			 aim->options | WNOHANG | WNOWAIT);
@@ -68,7 +70,10 @@ static int64_t look(const struct aim *aim)
 	if (waits && !out)
 		out = &own;
 	ret = sys_waitid(aim->which, aim->id, out, aim->options | WNOHANG);
-	/* Another thread may have reaped the child in between. */
+	/*
+	 * Another thread may have reaped the child between the two calls. Then the
+	 * request waits on.
+	 */
 	return ret == 0 && waits && !has_found(out) ? -EAGAIN : ret;
 }
 
@@ -81,7 +86,10 @@ static bool is_nonblocking(const struct aim *aim)
 	return flags > 0 && flags & O_NONBLOCK;
 }
 
-/* Wait before the next call. pause_ns: how long next time; 0: this is the first wait. */
+/*
+ * Wait before the next call of waitid(). *pause_ns: how long to wait; 0: this is the
+ * first wait. The function stores the length of the next wait there.
+ */
 static void wait_a_while(struct uaio_sleeper *sleeper, int64_t *pause_ns)
 {
 	if (*pause_ns == 0 && sleeper->file && sleeper->endable) {
@@ -89,8 +97,9 @@ static void wait_a_while(struct uaio_sleeper *sleeper, int64_t *pause_ns)
 					uaio_file_use(sleeper->file), POLLIN);
 		uaio_file_unuse(sleeper->file);
 		/*
-		 * The child has ended. If another thread also waits for the child, pause a
-		 * little.
+		 * The child has ended. If waitid() does not report it, another thread
+		 * waits for the same child, too. Then make a short pause before the
+		 * next call.
 		 */
 		*pause_ns = PAUSE_NS;
 		return;
@@ -122,7 +131,11 @@ int64_t uaio_waitid_run(const struct uaio_sqe *sqe, int fd,
 		aim.id = uaio_file_use(sleeper->file);
 	if (is_nonblocking(&aim))
 		aim.options |= WNOHANG;
-	/* uring/waitid.c has checked that it is a child of the submitting thread. */
+	/*
+	 * A worker is not the thread that created the child, so it must not use
+	 * __WNOTHREAD. uring/waitid.c has checked that the submitting thread created
+	 * the child.
+	 */
 	if (!(extra_flags & RWF_NOWAIT)) {
 		aim.options &= ~__WNOTHREAD;
 		uaio_sleeper_move(sleeper, UAIO_SLEEPER_LOOKS);

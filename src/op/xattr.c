@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GETXATTR, SETXATTR, FGETXATTR, FSETXATTR: attributes of a path or of an open file
+ * GETXATTR, SETXATTR, FGETXATTR, FSETXATTR: extended attributes of a path or of an open
+ * file
  *
- * A waiting request has a copy of the value that it sets; the value that it reads goes to
- * the client's memory.
+ * A waiting request has a copy of the value that it sets. A value that it reads is written
+ * to the client's memory.
  *
  * Tested by test-call.c.
  */
