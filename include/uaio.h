@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio: functions for programs that know they may run on uaio
+ * uaio: optional functions for programs that know that the library uaio may be loaded
  *
  * Programs use kernel AIO, io_uring and POSIX AIO on uaio without these
  * functions. A program calls them to read the library's counters, to limit the
  * library's threads, or to cancel more than io_cancel(2) can. A program that
  * may run without uaio looks them up by dlsym(RTLD_DEFAULT, ...).
  *
- * Names, arguments and layouts stay as they are: doc/promises.md.
+ * Names, arguments and layouts never change: see doc/promises.md.
  */
 #ifndef UAIO_H
 #define UAIO_H
@@ -19,32 +19,45 @@ extern "C" {
 #endif
 
 /*
- * What the library has done in this process since the process started or was
- * forked. Sizes are in bytes.
+ * What the library has done in this process since the process started or was forked.
+ * Members whose names end in "bytes" are sizes of memory, in bytes.
  */
 struct uaio_counters {
-	uint64_t nr_contexts;   /* contexts and rings that exist now */
-	uint64_t nr_setups;     /* contexts and rings that were ever set up */
-	uint64_t nr_requests;   /* completed requests */
-	uint64_t nr_inline;     /* of nr_requests, completed in io_submit */
-	uint64_t nr_worker;     /* of nr_requests, completed in another way */
-	uint64_t nr_wakeups;    /* threads woken in io_getevents */
-	uint64_t nr_workers;    /* worker threads that exist now */
-	uint64_t table_bytes;   /* memory of the table of contexts */
-	uint64_t index_bytes;   /* memory of the index of ring addresses */
-	uint64_t ring_bytes;    /* memory of the rings of live contexts */
-	uint64_t context_bytes; /* memory of one context, without its ring */
-	uint64_t nr_kernel;     /* of nr_worker, by the kernel's AIO */
-	uint64_t nr_io_uring;   /* of nr_worker, by the kernel's io_uring */
+	/* how many contexts and rings exist now */
+	uint64_t nr_contexts;
+	/* how many contexts and rings were ever created */
+	uint64_t nr_setups;
+	uint64_t nr_requests; /* completed requests */
+	/* how many of nr_requests completed inside io_submit */
+	uint64_t nr_inline;
+	/* all others of nr_requests */
+	uint64_t nr_worker;
+	/* how often a thread in io_getevents was woken */
+	uint64_t nr_wakeups;
+	/* how many workers exist now */
+	uint64_t nr_workers;
+	/* memory used by the library's table of contexts */
+	uint64_t table_bytes;
+	/*
+	 * memory used by the index that finds a context by the address of its ring
+	 */
+	uint64_t index_bytes;
+	/* memory of the rings of all existing contexts */
+	uint64_t ring_bytes;
+	/* memory that each context uses apart from its ring */
+	uint64_t context_bytes;
+	/* how many requests of nr_worker were executed by the kernel's AIO */
+	uint64_t nr_kernel;
+	/* how many requests of nr_worker were executed by the kernel's io_uring */
+	uint64_t nr_io_uring;
 };
 
 /*
- * Read the counters into *ret_counters. While other threads submit, the numbers
- * may be of slightly different moments. The kernel has no such call.
+ * Read the counters into *ret_counters. If other threads submit meanwhile, the numbers
+ * may be from slightly different moments. The kernel has no such call.
  *
  * Return: 0.
- * Thread-safety: any thread; not in a signal handler, where all numbers may
- * be 0.
+ * Thread-safety: any thread. In a signal handler all numbers may be 0.
  * See uaio_get_counters(3).
  */
 int uaio_get_counters(struct uaio_counters *ret_counters);
@@ -52,16 +65,15 @@ int uaio_get_counters(struct uaio_counters *ret_counters);
 /*
  * The work queue
  *
- * Workers, threads of the library, execute the requests that would block the
- * submitting thread. There are two kinds of workers, each with a limit of its
- * own. The library starts a worker when a request waits for one, and idle
- * workers end. Fixed workers stay when they are idle. Each fixed worker has a
- * list of its own for operations that cannot block; kernel AIO has no such
- * operation.
+ * Workers are threads of the library. They execute the requests that would block the
+ * submitting thread. There are two kinds of workers, each with its own limit. The
+ * library starts a worker when a request waits for one, and a worker that stays idle
+ * ends. Fixed workers do not end when they are idle. Each fixed worker has its own list
+ * for operations that cannot block; kernel AIO has no such operation.
  *
- * The arrays of the four functions have an element for each kind. The functions
- * may be called at any time: before the first io_setup(2), and while requests
- * are in flight. Forked children inherit the numbers.
+ * Each of the four functions below takes an array with one element for each kind. A
+ * program may call them at any time: before its first io_setup(2), and while requests
+ * are in flight. Children of fork(2) inherit the values that were set.
  *
  * Return, for all four functions:
  *   0
@@ -72,21 +84,25 @@ int uaio_get_counters(struct uaio_counters *ret_counters);
  * See uaio_wq_set_workers(3).
  */
 enum {
-	UAIO_WQ_BOUNDED,   /* for regular files and block devices */
-	UAIO_WQ_UNBOUNDED, /* for requests that may block a thread for ever */
+	/* workers that execute requests on regular files and block devices */
+	UAIO_WQ_BOUNDED,
+	/* workers that execute requests which may block a thread for ever */
+	UAIO_WQ_UNBOUNDED,
 };
 
 /*
- * Set the largest number of workers of each kind, the fixed workers included: 0
- * to 4096, or -1 to leave the number as it is. The old numbers are written to
- * max_workers. With 0, io_submit(2) executes requests on regular files itself,
- * and requests that may block for ever complete with -EAGAIN.
+ * Set the largest number of workers of each kind, the fixed workers included: 0 to
+ * 4096, or -1 to keep the number. The old numbers are written to max_workers. If the
+ * number of UAIO_WQ_BOUNDED is 0, io_submit(2) executes requests on regular files
+ * itself. If the number of UAIO_WQ_UNBOUNDED is 0, requests that may block for ever
+ * complete with -EAGAIN.
  *
- * Mirrors IORING_REGISTER_IOWQ_MAX_WORKERS of io_uring_register(2), in which 0
- * leaves a number as it is.
+ * IORING_REGISTER_IOWQ_MAX_WORKERS of io_uring_register(2) does the same for io_uring,
+ * but there 0, not -1, means to keep the old number.
  *
- * Return: also -EINVAL, with nothing changed for either kind: a number is out
- * of range, or less than the number of fixed workers.
+ * Return: 0, or an error of the list for all four functions; or -EINVAL if a number is
+ * out of range, or less than the number of fixed workers. On -EINVAL neither kind is
+ * changed.
  */
 int uaio_wq_set_workers(int max_workers[2]);
 
@@ -94,44 +110,50 @@ int uaio_wq_set_workers(int max_workers[2]);
 int uaio_wq_get_workers(int ret_max_workers[2]);
 
 struct uaio_wq_fixed {
-	int nr_workers; /* 0 to 16, and no more than the kind may have */
-	int max_items;  /* requests in each one's list; over 1024: 1024 */
+	/*
+	 * number of fixed workers: 0 to 16, and at most the kind's limit of workers
+	 */
+	int nr_workers;
+	/* length of each fixed worker's list; values over 1024 mean 1024 */
+	int max_items;
 };
 
 /*
- * Set the fixed workers of each kind; -1 leaves a number as it is. The old
- * numbers are written to fixed. The kernel has no such call.
+ * Set the fixed workers of each kind; -1 keeps a number. The old numbers are written to
+ * fixed. The kernel has no such call.
  *
- * Return: also, with nothing changed for either kind,
- *   -EINVAL: a number is out of range, or there would be more fixed workers of
- *       a kind than workers
+ * Return: 0, or an error of the list for all four functions. Also one of the
+ * following, with nothing changed for either kind:
+ *   -EINVAL: a number is out of range, or a kind would have more fixed workers
+ *       than its limit of workers
  *   -ENOMEM: there is no memory for the lists of the fixed workers
  */
 int uaio_wq_set_fixed(struct uaio_wq_fixed fixed[2]);
 
-/* Read the fixed workers of each kind into ret_fixed. */
+/*
+ * Read the numbers of fixed workers, and the lengths of their lists, into ret_fixed.
+ */
 int uaio_wq_get_fixed(struct uaio_wq_fixed ret_fixed[2]);
 
 /*
  * Cancelling
  *
- * These functions cancel pending requests of kernel AIO. A request is pending
- * while it is queued for a worker, waits behind other requests of its file, or
- * waits until its file is ready. A cancelled request has exactly one event,
- * like any other, which is there when the function returns. The event's res is
- * -ECANCELED; for a poll it is 0, and for a partly done write the number of
- * bytes written. A request that a thread is executing goes on and ends by
- * itself.
+ * These functions cancel pending requests of kernel AIO. A request is pending while it
+ * is queued for a worker, waits for earlier requests of its file, or waits until its
+ * file is ready. A cancelled request has exactly one event, like any other request. The
+ * event is in the completion ring when the function returns. Its res is -ECANCELED; for
+ * a poll it is 0, and for a partly done write the number of bytes written. A request
+ * that a thread is already executing is not cancelled, and completes as usual.
  *
- * ctx is an io_context_t or aio_context_t as a number. The rules are those of
- * IORING_ASYNC_CANCEL (io_uring_enter(2)), not those of io_cancel(2), which
- * fails with EINPROGRESS or EINVAL only.
+ * ctx is an io_context_t or aio_context_t, converted to an integer. The functions
+ * follow the rules of IORING_ASYNC_CANCEL (io_uring_enter(2)), not those of
+ * io_cancel(2), which fails with EINPROGRESS or EINVAL only.
  *
- * Return, on an error of any of the three functions:
+ * If one of the three functions fails, it returns
  *   -EINVAL: ctx is no context
- *   -ENOENT: there is no such request: none was submitted, or all are complete
- *   -EALREADY: no such request is pending, but some are being executed, or
- *       submitted by another thread; each will have its event
+ *   -ENOENT: no request in flight matches: none was submitted, or all are complete
+ *   -EALREADY: matching requests are in flight, but none is pending: other threads
+ *       are executing or submitting them; each will have its event
  *   -EAGAIN: the caller is a child of vfork(2), or a signal handler that
  *       interrupted the library
  * Thread-safety: any thread.
@@ -139,25 +161,25 @@ int uaio_wq_get_fixed(struct uaio_wq_fixed ret_fixed[2]);
  */
 
 /*
- * Cancel the oldest pending request that was submitted with this iocb. The iocb
- * is compared by its address and not read.
+ * Cancel the oldest pending request that was submitted with this iocb. The function
+ * compares the iocb's address, and does not read the iocb.
  * Return: 0, or an error of the list above.
  */
 int uaio_cancel(uint64_t ctx, const void *iocb);
 
 /*
- * Cancel all pending requests that were submitted with the descriptor fd on the
- * open file to which fd refers now. Requests that were submitted with a
- * duplicate of fd go on.
- * Return: how many, at least 1, or an error of the list above; -ENOENT also if
- * fd is not open, and in a thread with a descriptor table of its own, whose
- * requests are executed when they are submitted.
+ * Cancel all pending requests that were submitted with the descriptor fd on the open
+ * file to which fd refers now. Requests that were submitted with a duplicate of fd are
+ * not cancelled.
+ * Return: how many were cancelled, at least 1; or an error of the list above. -ENOENT
+ * also if fd is not open, or if the calling thread has its own descriptor table: it has
+ * no pending requests, because io_submit(2) executes its requests at once.
  */
 int uaio_cancel_fd(uint64_t ctx, int fd);
 
 /*
  * Cancel all pending requests of the context.
- * Return: how many, at least 1, or an error of the list above.
+ * Return: how many were cancelled, at least 1; or an error of the list above.
  */
 int uaio_cancel_all(uint64_t ctx);
 

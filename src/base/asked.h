@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls that the library makes only to execute a request for that call
+ * System calls that the library makes only because a request asks for exactly this call
  *
- * These functions are part of the system call seam (sys.h), and calls.h lists the
- * calls. If a sandbox forbids a call, the request for it fails with ENOSYS.
+ * The functions here are part of the system call seam (sys.h), which makes all system
+ * calls of the library. calls.h lists the calls that a sandbox may forbid. If a sandbox
+ * forbids a call, a request for this call fails with ENOSYS.
  *
  * Context: any thread, async-signal-safe.
  */
@@ -21,7 +22,10 @@ static inline int sys_sync_file_range(int fd, int64_t off, int64_t len,
 				fd, off, len, flags, 0, 0);
 }
 
-/* An offset is NULL for a pipe; NULL for a file means the file's own position. */
+/*
+ * in_off and out_off: NULL for a pipe. For a file NULL means that the call uses and
+ * advances the file's own position.
+ */
 static inline ssize_t sys_splice(int in, int64_t *in_off, int out,
 				 int64_t *out_off, size_t len, int flags)
 {
@@ -41,11 +45,11 @@ static inline int sys_pipe2(int *ret_ends, int flags)
 				flags, 0, 0, 0, 0);
 }
 
-/* futexes of the program */
+/* system calls on futexes of the program */
 
 /*
- * Return: the index of the futex that woke the caller. until: a time of
- * CLOCK_MONOTONIC; NULL: no timeout.
+ * until: an absolute time of CLOCK_MONOTONIC; NULL: no timeout.
+ * Return: the index of the futex by which the thread was woken.
  */
 static inline int sys_futex_waitv(const void *futexes, uint32_t nr,
 				  const struct timespec *until)
@@ -57,7 +61,9 @@ static inline int sys_futex_waitv(const void *futexes, uint32_t nr,
 				CLOCK_MONOTONIC, 0);
 }
 
-/* Wake like futex_wake(2), but by FUTEX_WAKE_BITSET. nr is not 0. */
+/*
+ * Do what futex_wake(2) does, but by the older call FUTEX_WAKE_BITSET. nr is not 0.
+ */
 static inline int sys_futex_wake(void *word, bool is_private, uint32_t nr,
 				 uint32_t mask)
 {
@@ -66,9 +72,9 @@ static inline int sys_futex_wake(void *word, bool is_private, uint32_t nr,
 }
 
 /*
- * Validate the address as FUTEX_WAKE_BITSET does, but wake no thread. FUTEX_WAKE_BITSET
- * with nr 0 would wake one thread, so this is a FUTEX_REQUEUE that moves no waiters, to
- * the same futex.
+ * Check the address as FUTEX_WAKE_BITSET does, but wake no thread. FUTEX_WAKE_BITSET
+ * with nr 0 would wake one thread. So make a FUTEX_REQUEUE from the futex to itself,
+ * with the counts 0: it wakes no thread, and moves none.
  * Return: 0; or the error of FUTEX_WAKE_BITSET for this address.
  */
 static inline int sys_futex_wake_none(void *word, bool is_private)
@@ -77,7 +83,7 @@ static inline int sys_futex_wake_none(void *word, bool is_private)
 			      0, 0, (long)word, 0);
 }
 
-/* Wake by futex_wake(2) itself; flags are those of struct futex_waitv. */
+/* Wake by the system call futex_wake(2). flags: as in struct futex_waitv. */
 static inline int sys_futex_wake_by(void *word, uint32_t flags, uint32_t nr,
 				    uint32_t mask)
 {
@@ -88,8 +94,8 @@ static inline int sys_futex_wake_by(void *word, uint32_t flags, uint32_t nr,
 }
 
 /*
- * Move one waiter of futex from to futex to, by FUTEX_CMP_REQUEUE. Both words are 0 and
- * private to this process.
+ * Move one waiter of the futex `from` to the futex `to`, by FUTEX_CMP_REQUEUE. Both
+ * *from and *to must be 0 and private to this process.
  * Return: how many waiters were moved.
  */
 static inline int sys_futex_requeue(uint32_t *from, uint32_t *to)
@@ -116,7 +122,7 @@ static inline int sys_pidfd_open(int pid)
 
 /* credentials */
 
-/* The calling thread's ids: real, effective and saved. */
+/* Get the calling thread's group ids: real, effective and saved. */
 static inline int sys_getresgid(uint32_t ret_ids[3])
 {
 	return (int)uaio_sys_if(UAIO_CALL_GETRESGID, SYS_getresgid,
@@ -131,8 +137,8 @@ static inline int sys_getgroups(int nr, uint32_t *ret_ids)
 }
 
 /*
- * Return: the calling thread's user id for access to files. setfsuid(-1) returns the id
- * and changes nothing.
+ * Return: the user id by which the kernel checks the calling thread's access to files.
+ * setfsuid(-1) returns the id and changes nothing.
  */
 static inline long sys_getfsuid(void)
 {
@@ -144,7 +150,10 @@ static inline long sys_getfsgid(void)
 	return uaio_sys_if(UAIO_CALL_SETFSGID, SYS_setfsgid, -1, 0, 0, 0, 0, 0);
 }
 
-/* Set an id of the calling thread only. The kernel does not report success. */
+/*
+ * Set the user id by which the kernel checks the calling thread's access to files;
+ * other threads keep theirs. setfsuid(2) does not report whether it succeeds.
+ */
 static inline void sys_setfsuid(uint32_t id)
 {
 	(void)uaio_sys_if(UAIO_CALL_SETFSUID, SYS_setfsuid, id, 0, 0, 0, 0, 0);
@@ -170,11 +179,14 @@ static inline int sys_capset(const void *header, const void *data)
 
 /* paths */
 
-/* how: the kernel's struct open_how, bytes long. */
+/* how: the kernel's struct open_how, which is `bytes` long. */
 static inline int sys_openat2(int dir, const char *path, const void *how,
 			      size_t bytes)
 {
-	enum { NR_OPENAT2 = 437 }; /* newer than some headers */
+	/*
+	 * NR_OPENAT2 is defined here, as some installed headers lack SYS_openat2.
+	 */
+	enum { NR_OPENAT2 = 437 };
 
 	return (int)uaio_sys_if(UAIO_CALL_OPENAT2, NR_OPENAT2, dir, (long)path,
 				(long)how, (long)bytes, 0, 0);
@@ -223,7 +235,7 @@ static inline ssize_t sys_recvmsg(int fd, struct uaio_msghdr *msg, int flags)
 			   0, 0, 0);
 }
 
-/* addr and len point to the client's memory, which the kernel writes; or NULL. */
+/* addr and len: memory of the program, which the kernel writes; or NULL. */
 static inline int sys_accept4(int fd, void *addr, void *len, int flags)
 {
 	return (int)uaio_sys_if(UAIO_CALL_ACCEPT, SYS_accept4, fd, (long)addr,
@@ -267,7 +279,10 @@ static inline int sys_setsockopt(int fd, int level, int name, const void *value,
 				name, (long)value, size, 0);
 }
 
-/* request: SIOCINQ or SIOCOUTQ. *ret: how many bytes are queued to receive or to send. */
+/*
+ * request: SIOCINQ or SIOCOUTQ. *ret: how many bytes the socket has queued to receive,
+ * or to send.
+ */
 static inline int sys_ioctl_socket(int fd, unsigned long request, int *ret)
 {
 	return (int)uaio_sys_if(UAIO_CALL_IOCTL_SOCKET, SYS_ioctl, fd,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Atomic accesses with the memory order in their name
+ * Macros for atomic accesses; their names contain the memory order
  *
- * All accesses to an integer or pointer that two threads may use at the same time are
- * made by these macros. There is no default order and no volatile: each access names
- * the order that the code relies on. The macros use the compiler's builtins instead of
- * _Atomic types, because clients see the completion ring as plain integers.
+ * Two threads may use the same integer or pointer at the same time only by these
+ * macros. There is no default order and no volatile: each access names the order that
+ * the code relies on. The macros use the compiler's builtins instead of _Atomic types,
+ * because programs see the completion ring as plain integers.
  *
- * The comment above an access that is not relaxed has a tag, [MB:name], and names the
+ * If an access is not relaxed, the comment above it has a tag, [MB:name], and names the
  * access with which it pairs. doc/memory-model.md lists the tags, and tools/lint checks
  * them.
  */
@@ -42,7 +42,10 @@
 #define or_acqrel(p, v) __atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL)
 #define or_relaxed(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
 
-/* On failure *expected receives the current value. */
+/*
+ * If *p differs from *expected, the macro stores *p in *expected, and its value is
+ * false.
+ */
 #define cas_acquire(p, expected, v)                              \
 	__atomic_compare_exchange_n((p), (expected), (v), false, \
 				    __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)
@@ -57,10 +60,10 @@
 				    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
 
 /*
- * Load, relaxed, from memory that may have been reused meanwhile for another object,
- * which other threads initialise by plain stores. The value is only a hint: the caller
- * must verify the object that it leads to. The load is hidden from ThreadSanitizer,
- * which would report a race.
+ * Load a number from an object whose memory may have been reused for another object.
+ * Another thread may be initialising that object by plain stores. So the value is only
+ * a hint: the caller must verify the object to which it leads. The load is relaxed, and
+ * hidden from ThreadSanitizer, which would report a race.
  */
 #ifdef __SANITIZE_THREAD__
 __attribute__((no_sanitize_thread, noinline, unused)) static uint32_t

@@ -23,9 +23,13 @@ enum {
 	NR_OPENAT2 = 437,
 	NR_PIDFD_OPEN = 434,
 	RWF_NOWAIT_ = 8,
-	PROBE = 8,           /* IORING_REGISTER_PROBE */
-	NOBODY = 0x7fffffff, /* no process has this id */
-	ANY = 1,             /* any result except an error */
+	PROBE = 8, /* IORING_REGISTER_PROBE */
+	/* no process can have this id */
+	NOBODY = 0x7fffffff,
+	/*
+	 * a value of `answer`: the kernel answers with any result that is no error
+	 */
+	ANY = 1,
 };
 
 #define BIT(call) (1ull << (UAIO_CALL_##call) % 64)
@@ -35,18 +39,21 @@ uaio_sys_hook_fn *uaio_sys_hook;
 #endif
 
 struct uaio_call_set uaio_calls;
-static uint64_t unused; /* memory for the kernel to write */
-static const char attribute[] = "user.uaio"; /* an attribute that no file has */
+/* The kernel writes here in calls that uaio_call_try() makes. */
+static uint64_t unused;
+/* name of an extended attribute that no file has */
+static const char attribute[] = "user.uaio";
 static bool is_loaded;
 
 /*
- * Whether a thread reads the number of filters again: not, at its next chance, now
- * (calls.h, I5).
+ * States of reading the number of seccomp filters again (calls.h, I5). LEARN_NOTHING:
+ * this is not needed. LEARN_LATER: the next thread that calls uaio_calls_load() reads
+ * the number. LEARN_NOW: a thread is reading it.
  */
 enum { LEARN_NOTHING, LEARN_LATER, LEARN_NOW };
 static uint32_t learning; /* atomic */
 
-/* The calls that an ordinary program makes to wait for files. */
+/* System calls that an ordinary program makes to wait for files. */
 static const struct uaio_call_set usual = {
 	.words = { BIT(LSEEK) | BIT(EVENTFD) | BIT(EPOLL_CREATE) |
 		   BIT(EPOLL_CTL) | BIT(EPOLL_PWAIT) | BIT(PRLIMIT) },
@@ -55,9 +62,9 @@ static_assert(UAIO_CALL_LSEEK < 64 && UAIO_CALL_PRLIMIT < 64,
 	      "all of them in one word");
 
 /*
- * For each call a form that has no effect, and the kernel's answer to this form. The
- * form resembles the real call, since a filter may check the arguments. A kernel
- * without the call gives another answer, which counts as a refusal.
+ * For each system call: arguments with which it has no effect, and the kernel's answer
+ * to them. As a filter may check the arguments, they resemble those of a real call. A
+ * kernel without the call answers differently, which counts as a refusal.
  */
 static const struct {
 	long nr;
@@ -216,8 +223,8 @@ bool uaio_call_try(enum uaio_call call)
 		uaio_sys6(calls[call].nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 
 	/*
-	 * This is the kernel's answer without CAP_SETGID. The call counts as allowed;
-	 * the library does not need it then.
+	 * Without CAP_SETGID the kernel answers EPERM to setgroups(). The call counts
+	 * as allowed; without CAP_SETGID the library does not make it.
 	 */
 	if (call == UAIO_CALL_SETGROUPS && answer == -EPERM)
 		return true;
@@ -235,15 +242,15 @@ bool uaio_call_is_answered(enum uaio_call call)
 	return false;
 }
 
-/* The number of seccomp filters */
+/* How the library finds out how many seccomp filters a thread has */
 
-/* The first bytes of a line of /proc/thread-self/status. */
+/* The first bytes of one line of /proc/thread-self/status. */
 struct line {
 	char text[32];
 	size_t len;
 };
 
-/* Return: the number that follows name in the line; -1 if the line begins otherwise. */
+/* Return: the number after `name`, if the line begins with `name`; otherwise -1. */
 static int number_of(const struct line *line, const char *name)
 {
 	size_t at = strlen(name);
@@ -257,7 +264,8 @@ static int number_of(const struct line *line, const char *name)
 }
 
 struct filters {
-	int mode; /* -1: the line is missing */
+	/* value of the line "Seccomp:"; -1: there is no such line */
+	int mode;
 	int nr;
 };
 
@@ -272,7 +280,10 @@ static void look_at(struct line *line, struct filters *filters)
 		filters->nr = nr;
 }
 
-/* Return: the error of the last read, or 0. */
+/*
+ * Read all lines of /proc/thread-self/status.
+ * Return: 0, or the error of a read.
+ */
 static int read_lines(int fd, struct filters *filters)
 {
 	struct line line = { .len = 0 };
@@ -293,7 +304,9 @@ static int read_lines(int fd, struct filters *filters)
 	return (int)got;
 }
 
-/* Do not use sys_openat(): it checks uaio_calls, which is not set yet. */
+/*
+ * sys_openat() must not be used here: it checks uaio_calls, which is not set yet.
+ */
 static int open_status(void)
 {
 	long fd;
@@ -307,8 +320,8 @@ static int open_status(void)
 }
 
 /*
- * Return: like uaio_calls_nr_filters(). *ret_error: the error of the call that failed,
- * or 0.
+ * Return: the number of filters, like uaio_calls_nr_filters(). *ret_error: the error of
+ * the system call that failed, or 0.
  */
 static int read_nr_filters(int *ret_error)
 {
@@ -320,7 +333,10 @@ static int read_nr_filters(int *ret_error)
 		return -1;
 	*ret_error = read_lines(fd, &filters);
 	(void)sys_close(fd);
-	/* Linux before 5.9 reports whether there are filters, but not how many. */
+	/*
+	 * Before Linux 5.9 the kernel only reports that there are filters: their number
+	 * is -1.
+	 */
 	return filters.mode == 0 ? 0 : filters.mode == 2 ? filters.nr : -1;
 }
 
@@ -331,7 +347,7 @@ int uaio_calls_nr_filters(void)
 	return read_nr_filters(&error);
 }
 
-/* The value of UAIO_CALLS */
+/* Writing and reading the value of the environment variable UAIO_CALLS */
 
 static char *put(char *at, uint64_t value, unsigned base)
 {
@@ -346,7 +362,7 @@ static char *put(char *at, uint64_t value, unsigned base)
 	return at;
 }
 
-/* Write the set in hexadecimal, without leading zeros. */
+/* Write the bits of the set in hexadecimal, without leading zeros. */
 static char *put_set(char *at, const struct uaio_call_set *set)
 {
 	enum { DIGITS = 16 };
@@ -389,8 +405,8 @@ bool uaio_calls_word_is_valid(const char *word)
 }
 
 /*
- * Return: the calls that word, a value of UAIO_CALLS, allows, if it was written for
- * nr_filters filters.
+ * Return: the calls that `word`, a value of UAIO_CALLS, allows. If `word` was not
+ * written for nr_filters filters, the function returns the set `usual`.
  */
 static struct uaio_call_set calls_of(const char *word, int nr_filters)
 {
@@ -437,15 +453,16 @@ static struct uaio_call_set all(void)
 
 static void set_calls(const struct uaio_call_set *some)
 {
-	/* relaxed: the bits publish no data */
+	/* relaxed: no other data depends on these bits */
 	for (unsigned i = 0; i < 2; i++)
 		store_relaxed(&uaio_calls.words[i], some->words[i]);
 }
 
 /*
- * Find out which calls may be made. The system calls that this function makes are safe:
- * the loader has just made the same calls.
- * Return: false if the kernel lacked memory or descriptors: it may answer later.
+ * Find out which calls may be made. No filter forbids the system calls that this
+ * function itself makes: the loader has just made the same calls.
+ * Return: false if the kernel lacked memory or descriptors; then a later try may
+ * succeed.
  */
 static bool learn(const char *word, struct uaio_call_set *ret_some)
 {
@@ -466,7 +483,10 @@ static __attribute__((noinline)) void learn_again(const char *word)
 	uint32_t state = LEARN_LATER;
 	struct uaio_call_set some;
 
-	/* relaxed, both: they only choose one thread that reads the filters again */
+	/*
+	 * relaxed, both exchanges: they only let one thread at a time read the number
+	 * of filters
+	 */
 	if (!cas_relaxed(&learning, &state, (uint32_t)LEARN_NOW))
 		return;
 	if (!learn(word, &some)) {
@@ -475,17 +495,19 @@ static __attribute__((noinline)) void learn_again(const char *word)
 		return;
 	}
 	/*
-	 * relaxed: the bits publish no data. Do not add the usual calls: a filter may
-	 * have removed these
+	 * relaxed: the bits publish no data. The calls of the set `usual` are not
+	 * added: the library decided about them when it was loaded, and a filter may
+	 * have forbidden them meanwhile.
 	 */
 	for (unsigned i = 0; i < 2; i++)
 		or_relaxed(&uaio_calls.words[i],
 			   some.words[i] & ~usual.words[i]);
 	state = LEARN_NOW;
 	/*
-	 * [MB:calls] release: the bits were added before. Pairs with
-	 * uaio_calls_filter(): either it removes bits afterwards, or the exchange here
-	 * fails and this thread removes the bits that it has added.
+	 * [MB:calls] release: add the bits before this exchange. Pairs with
+	 * uaio_calls_filter(). If that function sets `learning` after this exchange, it
+	 * sees the added bits and removes what its filter forbids. If it did so before,
+	 * the exchange fails, and this thread removes the added bits.
 	 */
 	if (cas_release(&learning, &state, (uint32_t)LEARN_NOTHING))
 		return;
@@ -498,8 +520,8 @@ void uaio_calls_load(const char *word)
 	struct uaio_call_set some;
 
 	/*
-	 * relaxed: a thread that loads an old value reads the filters at its next
-	 * chance
+	 * relaxed: a thread that loads an old value reads the number of filters at its
+	 * next call of this function
 	 */
 	if (load_relaxed(&learning) == LEARN_LATER)
 		learn_again(word);
@@ -507,7 +529,7 @@ void uaio_calls_load(const char *word)
 		return;
 	is_loaded = true;
 	if (!learn(word, &some))
-		/* relaxed: no other thread has called the library yet */
+		/* relaxed: no other thread has called the library before */
 		store_relaxed(&learning, (uint32_t)LEARN_LATER);
 	set_calls(&some);
 }
@@ -515,8 +537,8 @@ void uaio_calls_load(const char *word)
 void uaio_calls_filter(const void *program)
 {
 	/*
-	 * [MB:calls] acquire: bits that another thread has added before are removed
-	 * below. Pairs with learn_again().
+	 * [MB:calls] acquire: pairs with learn_again(). Bits that another thread added
+	 * before this exchange are removed below.
 	 */
 	(void)xchg_acquire(&learning, (uint32_t)LEARN_NOTHING);
 	for (unsigned i = 0; i < UAIO_NR_CALLS; i++)

@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls that the library can do without
+ * System calls without which the library also works
  *
- * A sandbox may make any call fail, or kill the process for it, and its rules were
+ * A sandbox may make any system call fail, or kill the process for it. Its rules were
  * written for the program, not for the library. The library makes the calls that every
- * program with files and threads makes. All other calls are listed here, and made only
- * if it is known that they do not kill the process. Otherwise, sys_*() returns -ENOSYS,
- * as a kernel without the call would, and the caller uses a fallback. doc/sandboxes.md
- * says what each fallback costs.
+ * program with files and threads makes. All other calls are listed here, and the
+ * library makes one only if it knows that the call does not kill the process. Otherwise
+ * sys_*() returns -ENOSYS, as a kernel without the call would, and the caller uses a
+ * fallback. doc/sandboxes.md says what each fallback costs.
  *
- *   I1  If there is no seccomp filter when the library is loaded, all calls may be made.
- *   I2  If there is a filter, the calls that the environment variable UAIO_CALLS names
- *       may be made: `uaio run`, which sets it, has tried each call in a child process
- *       under the same filters. The library takes the filters for the same if their
- *       number is the same. Without the variable, the library makes only the listed
- *       calls that any ordinary program makes to wait for files.
+ *   I1  If there is no seccomp filter when the library is loaded, the library makes all
+ *       listed calls.
+ *   I2  If there is a filter, the library makes the calls that the environment variable
+ *       UAIO_CALLS names. `uaio run` sets the variable: it has tried each call in a child
+ *       process under the same filters. The variable also contains the number of filters.
+ *       If this process has the same number, the library assumes that they are the same
+ *       filters. Without a valid variable, the library makes only those listed calls that
+ *       any ordinary program makes to wait for files.
  *   I3  When the program is about to install another filter, the library first runs the
- *       filter's BPF program for each call (filter.c), to learn its answer.
- *   I4  Once a call is forbidden, it stays forbidden, except by I5.
+ *       filter's BPF program for each call (filter.c), to learn the filter's answer.
+ *   I4  Once a call is forbidden, it stays forbidden. I5 is the only exception.
  *   I5  If the kernel lacks memory or descriptors when the library reads the number of
- *       filters, the library acts as in I2 without the variable. The library reads the
- *       number again when it starts and at calls of io_uring, until the program
- *       installs a filter.
+ *       filters, the library acts as if there were a filter and UAIO_CALLS were not set
+ *       (I2). It reads the number again when it is started (life.h) and at calls of
+ *       io_uring, until the program installs a filter. It may then allow more calls.
  *
- * Known gap: a program may install a filter for all threads at once. If another thread
- * has just checked uaio_may_call(), this thread makes its call under the new filter.
+ * Known gap: a program may install a filter for all threads at once. uaio_may_call()
+ * may have allowed a call to another thread just before. That thread then makes the
+ * call under the new filter, which may kill the process.
  *
- * Tested by test-calls.c, by test/sandbox/, and by test/unit/test-faults.c, where any call
- * may fail.
+ * Tested by test-calls.c, test/sandbox/ and test/unit/test-faults.c, which lets each
+ * system call fail once.
  */
 #ifndef UAIO_BASE_CALLS_H
 #define UAIO_BASE_CALLS_H
@@ -64,7 +67,7 @@ enum uaio_call {
 	UAIO_CALL_LISTEN,
 	UAIO_CALL_SETSOCKOPT,
 	UAIO_CALL_IOCTL_SOCKET,
-	/* other operations that clients request */
+	/* system calls that a request asks for */
 	UAIO_CALL_OPENAT2,
 	UAIO_CALL_RENAMEAT2,
 	UAIO_CALL_UNLINKAT,
@@ -82,7 +85,7 @@ enum uaio_call {
 	UAIO_CALL_FUTEX_WAKE,
 	UAIO_CALL_WAITID,
 	UAIO_CALL_PIDFD_OPEN,
-	/* properties of a file, and how much of it is cached */
+	/* system calls that query a file, or how much of it is in the page cache */
 	UAIO_CALL_CACHESTAT,
 	UAIO_CALL_FADVISE,
 	UAIO_CALL_FSTATFS,
@@ -126,11 +129,15 @@ enum uaio_call {
 	UAIO_CALL_SIGPENDING,
 	UAIO_CALL_SIGTIMEDWAIT,
 	UAIO_CALL_WIPEONFORK,
-	/* the kernel's own io_uring */
+	/*
+	 * system calls of io_uring, for rings of the kernel that the library uses
+	 */
 	UAIO_CALL_URING_SETUP,
 	UAIO_CALL_URING_ENTER,
 	UAIO_CALL_URING_REGISTER,
-	/* the kernel's own AIO */
+	/*
+	 * system calls of kernel AIO, for contexts of the kernel that the library uses
+	 */
 	UAIO_CALL_IO_SETUP,
 	UAIO_CALL_IO_DESTROY,
 	UAIO_CALL_IO_SUBMIT,
@@ -139,7 +146,7 @@ enum uaio_call {
 	UAIO_NR_CALLS,
 };
 
-/* A set of calls: one bit for each. */
+/* A set of system calls: one bit for each call in enum uaio_call. */
 struct uaio_call_set {
 	uint64_t words[2];
 };
@@ -149,48 +156,49 @@ static inline void uaio_call_set_add(struct uaio_call_set *set, unsigned call)
 	set->words[call / 64] |= 1ull << call % 64;
 }
 
-/* atomic words: calls that may be made */
+/* the calls that the library may make now; the words are atomic */
 extern struct uaio_call_set uaio_calls;
 
 static inline bool uaio_may_call(enum uaio_call call)
 {
-	/* relaxed: the bit publishes no data */
+	/* relaxed: no other data depends on this bit */
 	return load_relaxed(&uaio_calls.words[call / 64]) >> call % 64 & 1;
 }
 
-/* Forbid a call from now on. */
+/* From now on, the library does not make this call. */
 static inline void uaio_call_forbid(enum uaio_call call)
 {
-	/* relaxed: the bit publishes no data */
+	/* relaxed: no other data depends on this bit */
 	and_relaxed(&uaio_calls.words[call / 64], ~(1ull << call % 64));
 }
 
 /*
  * The environment variable that `uaio run` sets for the library. Its value is
- * "filters:calls:bits": the number of filters, the number of listed calls, and, in
- * hexadecimal, which of these calls may be made. A user who knows that no filter kills
- * a process may set the variable to "all"; then the library tries each call itself.
+ * "filters:calls:bits": the number of filters, the number of calls in enum uaio_call,
+ * and, in hexadecimal, which of these calls may be made. A user who knows that no
+ * filter kills a process may set the variable to "all"; then the library tries each
+ * call itself.
  */
 #define UAIO_CALLS_VARIABLE "UAIO_CALLS"
 enum { UAIO_CALLS_WORD_MAX = 64 };
 
 /*
- * Determine which calls may be made. This is the first function called when the library
- * is loaded. It is called again by threads that need a call which is in doubt (I5).
- * word: the value of UAIO_CALLS, or NULL.
+ * Determine which calls the library may make. This is the first function that runs when
+ * the library is loaded. If the number of filters could not be read then (I5), later
+ * calls of this function read it again. word: the value of UAIO_CALLS, or NULL.
  */
 void uaio_calls_load(const char *word);
 
 /*
  * Return: how many seccomp filters this thread has; -1 if unknown.
- * Context: it is known that openat, read and close are allowed.
+ * Context: only where a sandbox certainly allows openat, read and close.
  */
 int uaio_calls_nr_filters(void);
 
 /*
- * Make a call in a form that has no effect. If a filter kills the process for the call,
- * the function does not return.
- * Return: whether the kernel answered, rather than a filter.
+ * Make a system call with arguments with which it has no effect. If a filter kills the
+ * process for the call, the function does not return.
+ * Return: true if the kernel answered; false if a filter did.
  */
 bool uaio_call_try(enum uaio_call call);
 
@@ -200,27 +208,29 @@ bool uaio_call_try(enum uaio_call call);
  */
 bool uaio_calls_word_is_valid(const char *word);
 
-/* Write the value of UAIO_CALLS for these filters and calls. */
+/*
+ * Write a value of UAIO_CALLS: under this number of filters, these calls are allowed.
+ */
 void uaio_calls_word(int nr_filters, const struct uaio_call_set *calls,
 		     char ret_word[UAIO_CALLS_WORD_MAX]);
 
 /*
- * Called after a call has failed. Find out whether the error came from the kernel or
- * from a filter. If it came from a filter, forbid the call.
+ * Called after a system call has failed. Find out whether the kernel or a filter caused
+ * the error. If a filter did, forbid the call from now on.
  * Return: whether the kernel answers the call.
  */
 bool uaio_call_is_answered(enum uaio_call call);
 
 /*
- * The program is about to install a filter: forbid the calls that this filter forbids.
- * program: the filter, a struct sock_fprog; NULL if it is unreadable.
+ * Called before the program installs a seccomp filter: forbid the calls that this
+ * filter forbids. program: the filter, a struct sock_fprog; NULL if it is unreadable.
  */
 void uaio_calls_filter(const void *program);
 
-/* filter.c: what a seccomp filter would answer */
+/* filter.c: computes what a seccomp filter would answer */
 
 /*
- * Return: whether the filter allows the call. False if the filter's program is
+ * Return: true if the filter allows the call; false if not, if the filter's program is
  * unreadable, or if the kernel would refuse to install it.
  */
 bool uaio_filter_allows(const struct sock_fprog *program, long nr,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * UAIO_CHECK: assertions that stay in release builds, for invariants of memory safety
+ * UAIO_CHECK: assertions for memory safety, which stay in release builds
  *
- * If a check fails, the library has a bug, and going on could corrupt the program's
- * data. So the process is killed at once, without a message; the core file shows the
- * line.
+ * If a check fails, the library has a bug, and to continue could corrupt the program's
+ * data. So the process is killed at once, without a message. Its core file shows the
+ * failed check.
  */
 #ifndef UAIO_BASE_CHECK_H
 #define UAIO_BASE_CHECK_H

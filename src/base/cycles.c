@@ -5,24 +5,31 @@
 #include "base/sleep.h"
 
 enum {
-	/* The least time between the two samples that give the rate. */
+	/*
+	 * The rate is computed from two samples that are at least this far apart.
+	 */
 	MIN_BASELINE_NS = 1000000,
-	/* How often both clocks are read for one sample. */
+	/*
+	 * For one sample, the cycle counter and CLOCK_MONOTONIC are read so many times.
+	 * The sample is the pair that was read fastest.
+	 */
 	LOOKS = 3,
 };
 
-/* The values of both clocks (the cycle counter and CLOCK_MONOTONIC) at one moment. */
+/* The values of the cycle counter and of CLOCK_MONOTONIC at the same moment. */
 struct sample {
 	uint64_t cycles;
 	int64_t ns;
 };
 
 static struct sample start;
-static uint64_t per_us; /* atomic: 0 until known */
+/* atomic: cycles per microsecond; 0: not known yet */
+static uint64_t per_us;
 
 /*
- * Read both clocks. The thread may be preempted between the two readings, so they are
- * repeated, and the fastest pair is used.
+ * Read the cycle counter and CLOCK_MONOTONIC. The thread may be preempted between the
+ * two readings. So the function reads a pair several times, and returns the pair that
+ * took the least time.
  */
 static struct sample look(void)
 {
@@ -50,7 +57,7 @@ void uaio_cycles_start(void)
 uint64_t uaio_cycles_per_us(void)
 {
 	/*
-	 * relaxed: it does not matter which thread's rate is used, as all are nearly
+	 * relaxed: several threads may compute the rate, but their results are nearly
 	 * equal
 	 */
 	uint64_t rate = load_relaxed(&per_us);

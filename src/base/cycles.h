@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The processor's cycle counter, for timing single system calls
+ * The processor's cycle counter, which measures the time of single system calls
  *
- * Reading it costs a few nanoseconds; clock_gettime() costs over twenty. The library
- * compares two values only if the thread has not slept in between. A wrong difference
- * harms no data: the library may then choose the slower of two correct ways to read a
- * file, and statistics are inexact.
+ * Reading the counter costs a few nanoseconds; clock_gettime() costs over twenty. The
+ * library compares two values of the counter only if the thread has not slept in
+ * between. A wrong difference harms no data. The library may then choose the slower of
+ * two correct ways to read a file, and statistics are inexact.
  */
 #ifndef UAIO_BASE_CYCLES_H
 #define UAIO_BASE_CYCLES_H
@@ -24,7 +24,10 @@ static inline uint64_t uaio_cycles(void)
 #endif
 }
 
-/* For a loop that spins: let the other hardware thread of the processor core run. */
+/*
+ * Called in a loop that waits: lets the other hardware thread of the processor core
+ * run.
+ */
 static inline void uaio_cpu_relax(void)
 {
 #if defined(__x86_64__)

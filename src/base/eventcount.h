@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Event count: a thread sleeps until a state may have changed, and misses no wake-up
+ * Event count: lets a thread sleep until a state changes, without losing a wake-up
  *
  * 	waiter					notifier
  * 	key = uaio_ec_prepare(ec)		change the state
@@ -9,18 +9,20 @@
  * 	else
  * 		uaio_ec_wait(ec, key, ...)
  *
- *   I1  If there may be a waiter, uaio_ec_notify() advances the sequence.
- *   I2  A waiter sleeps only while the sequence has the value (key) that the waiter
- *       read before it looked at the state.
+ *   I1  If there may be a waiter, uaio_ec_notify() increments the sequence.
+ *   I2  A waiter sleeps only while the sequence still has the value (key) that the waiter
+ *       read before it checked the state.
  *
- * So a waiter sees a change that is made before it looks. A later change either
- * advances the sequence before the waiter sleeps, or wakes the waiter. For this the
- * notifier must find the waiter in nr_waiters, or the waiter must see the change: the
- * notifier writes the state and then reads nr_waiters, the waiter writes nr_waiters and
- * then reads the state. This holds if all these accesses are sequentially consistent,
- * or if the state is accessed under a lock. All users of event counts use a lock.
+ * If the state changes before the waiter checks it, the waiter sees the change. If the
+ * state changes later, the notifier increments the sequence before the waiter sleeps,
+ * or wakes the waiter. For this, either the notifier must find the waiter in
+ * nr_waiters, or the waiter must see the change. The notifier writes the state and then
+ * reads nr_waiters; the waiter writes nr_waiters and then reads the state. So at least
+ * one of them sees the other's write, if all these accesses are sequentially
+ * consistent, or if the state is accessed under a lock. All users of event counts use a
+ * lock.
  *
- * If no thread waits, uaio_ec_notify() makes only one load.
+ * If no thread waits, uaio_ec_notify() costs one load.
  */
 #ifndef UAIO_BASE_EVENTCOUNT_H
 #define UAIO_BASE_EVENTCOUNT_H
@@ -29,14 +31,18 @@
 #include "base/sleep.h"
 
 struct uaio_eventcount {
-	uint32_t sequence;   /* atomic: advanced by notifiers */
-	uint32_t nr_waiters; /* atomic: threads between prepare and return */
+	/* atomic: incremented by notifiers */
+	uint32_t sequence;
+	/*
+	 * atomic: number of threads from uaio_ec_prepare() to the end of their wait
+	 */
+	uint32_t nr_waiters;
 };
 
 static inline uint32_t uaio_ec_prepare(struct uaio_eventcount *ec)
 {
 	/*
-	 * [MB:ec] seq_cst: the waiter is counted before it looks at the state.
+	 * [MB:ec] seq_cst: the waiter increments nr_waiters before it reads the state.
 	 * Pairs with uaio_ec_notify().
 	 */
 	add_seq_cst(&ec->nr_waiters, 1);
@@ -46,8 +52,8 @@ static inline uint32_t uaio_ec_prepare(struct uaio_eventcount *ec)
 static inline void uaio_ec_cancel(struct uaio_eventcount *ec)
 {
 	/*
-	 * relaxed: if a notifier still counts this thread, it only makes a needless
-	 * system call
+	 * relaxed: if a notifier still sees this thread in nr_waiters, it only makes a
+	 * needless system call
 	 */
 	sub_relaxed(&ec->nr_waiters, 1);
 }
@@ -65,8 +71,8 @@ static inline int uaio_ec_wait(struct uaio_eventcount *ec, uint32_t key,
 static inline void uaio_ec_notify(struct uaio_eventcount *ec, unsigned nr)
 {
 	/*
-	 * [MB:ec] seq_cst: waiters are counted after the state was changed.
-	 * Pairs with uaio_ec_prepare().
+	 * [MB:ec] seq_cst: the notifier reads nr_waiters after it has changed the
+	 * state. Pairs with uaio_ec_prepare().
 	 */
 	if (!load_seq_cst(&ec->nr_waiters))
 		return;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Simulation of a seccomp filter
+ * Running a seccomp filter in the library, to learn its answer
  *
- * A filter is a classic BPF program that sees only the number and the arguments of a
- * system call. So the library can run the BPF program itself to learn the filter's
- * answer, without making the system call.
+ * A seccomp filter is a classic BPF program that sees only the number and the arguments
+ * of a system call. So the library can run this BPF program itself, without making the
+ * system call.
  *
  * Tested by test/sandbox/filters.py.
  */
@@ -24,12 +24,12 @@ static const uint32_t arch = AUDIT_ARCH_X86_64;
 static const uint32_t arch = AUDIT_ARCH_AARCH64;
 #endif
 
-/* The state of a filter's BPF program while it runs. */
+/* The registers and memory of the BPF program while the library runs it. */
 struct machine {
 	struct seccomp_data data;
 	uint32_t a, x;
 	uint32_t memory[BPF_MEMWORDS];
-	uint32_t pc; /* index of the next instruction */
+	uint32_t pc;
 };
 
 static bool load(struct machine *m, const struct sock_filter *insn)
@@ -82,7 +82,7 @@ static bool compute(struct machine *m, const struct sock_filter *insn)
 	}
 }
 
-/* Jump forward, the only direction that BPF has; so every program ends. */
+/* BPF can only jump forward. So every program ends. */
 static bool jump(struct machine *m, const struct sock_filter *insn)
 {
 	uint32_t by = BPF_SRC(insn->code) == BPF_X ? m->x : insn->k;

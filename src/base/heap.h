@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Heap: finds the first of many objects, in an order that the user of the heap defines
+ * Heap: finds the object that is first in an order which the heap's user defines
  *
- * It is a pairing heap whose nodes are embedded in the user's objects. Adding a node
- * takes constant time; removing any node takes logarithmic time on average. Nothing is
- * allocated, and nothing recurses.
+ * The heap is a pairing heap whose nodes are members of the user's objects. Adding a
+ * node takes constant time; removing any node takes logarithmic time on average. No
+ * function allocates memory or recurses.
  *
- *   I1  No node comes before its parent.
- *   I2  prev of a node is the sibling before the node. If the node is a first child,
- *       prev is its parent; if it is the root, NULL.
+ *   I1  In the order, no node is before its parent.
+ *   I2  prev points to the sibling before the node. If the node is its parent's first
+ *       child, prev points to the parent; if the node is the root, prev is NULL.
  *
- * Nodes that compare equal leave the heap in any order.
+ * Nodes that compare equal leave the heap in no particular order.
  *
- * Context: the user holds a lock.
+ * Context: the caller holds a lock that protects the heap.
  */
 #ifndef UAIO_BASE_HEAP_H
 #define UAIO_BASE_HEAP_H
@@ -23,14 +23,15 @@
 struct heap_node {
 	struct heap_node *child; /* first child */
 	struct heap_node *next;  /* next sibling */
-	struct heap_node *prev;  /* previous sibling, or parent (I2) */
+	/* the sibling before this node, or the parent (I2) */
+	struct heap_node *prev;
 };
 
 struct heap {
 	struct heap_node *root;
 };
 
-/* Return: whether a comes before b. */
+/* Return: whether a is before b in the heap's order. */
 typedef bool heap_is_before_fn(const struct heap_node *a,
 			       const struct heap_node *b);
 
@@ -39,14 +40,15 @@ static inline void heap_init(struct heap *heap)
 	heap->root = NULL;
 }
 
-/* Return: the node that comes first; NULL if the heap is empty. */
+/* Return: the node that is first in the order; NULL if the heap is empty. */
 static inline struct heap_node *heap_first(const struct heap *heap)
 {
 	return heap->root;
 }
 
 /*
- * Join two trees: the root that comes later becomes the first child of the other root.
+ * Join two trees: the root that is later in the order becomes the first child of the
+ * other root.
  * Return: the root of the result.
  */
 static inline struct heap_node *heap_meld(struct heap_node *a,
@@ -65,9 +67,9 @@ static inline struct heap_node *heap_meld(struct heap_node *a,
 }
 
 /*
- * Join siblings into one tree: first join the siblings in pairs, then all resulting
- * trees, from the last to the first.
- * Return: the root; NULL if there are no siblings.
+ * Join the trees of several siblings into one: first join them in pairs, then join the
+ * resulting trees, from the last to the first.
+ * Return: the root of the result; NULL if there are no siblings.
  */
 static inline struct heap_node *heap_meld_all(struct heap_node *sibling,
 					      heap_is_before_fn *is_before)

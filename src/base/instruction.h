@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The instruction that makes a system call; only base/sys.h uses it
+ * The machine instruction that makes a system call; only base/sys.h uses this file
  *
  * Context: any thread, async-signal-safe.
  */

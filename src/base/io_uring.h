@@ -4,9 +4,9 @@
  *
  * Names and values are the kernel's; io_uring_enter(2), io_uring_setup(2) and
  * io_uring_register(2) document them. The installed <linux/io_uring.h> may be older or
- * newer, and has renamed members and constants over time. So no file of the library
- * includes the installed header. If a file includes it after this header, it adds
- * nothing.
+ * newer than this file, and has renamed members and constants over time. So no file of
+ * the library includes the installed header. If a file nevertheless includes the
+ * installed header after this one, that header adds nothing.
  *
  * test/abi/uring-abi.py compares this file with the installed header.
  */
@@ -90,7 +90,8 @@ struct io_uring_sqe {
 			uint64_t __pad2[1];
 		};
 		uint64_t optval;
-		uint8_t cmd[0]; /* 80 bytes with IORING_SETUP_SQE128, else 16 */
+		/* 80 bytes if the ring has IORING_SETUP_SQE128, else 16 */
+		uint8_t cmd[0];
 	};
 };
 _Static_assert(sizeof(struct io_uring_sqe) == 64, "as the kernel's");
@@ -172,12 +173,12 @@ enum {
 };
 
 /*
- * Flags of single operations: in rw_flags or another member of its union, unless a
- * comment names another member
+ * Flags of single operations. They are in rw_flags or another member of the same union,
+ * unless a comment names the member.
  */
 
 #define IORING_FSYNC_DATASYNC (1u << 0)
-/* an additional flag of splice(2) */
+/* in io_uring only, in addition to the flags of splice(2) */
 #define SPLICE_F_FD_IN_FIXED (1u << 31)
 #define IORING_URING_CMD_FIXED (1u << 0)
 #define IORING_FIXED_FD_NO_CLOEXEC (1u << 0)
@@ -240,7 +241,7 @@ struct io_uring_cqe {
 	uint64_t user_data;
 	int32_t res;
 	uint32_t flags; /* IORING_CQE_F_* */
-			/* with IORING_SETUP_CQE32 two more words follow */
+	/* with IORING_SETUP_CQE32 two more 64-bit words follow */
 };
 
 #define IORING_CQE_F_BUFFER (1u << 0)
@@ -253,7 +254,7 @@ struct io_uring_cqe {
 
 enum { IORING_CQE_BUFFER_SHIFT = 16 };
 
-/* io_uring_cqe.res of a notification */
+/* value of io_uring_cqe.res in the notification of a zero-copy send */
 #define IORING_NOTIF_USAGE_ZC_COPIED (1u << 31)
 
 /*
@@ -344,7 +345,7 @@ _Static_assert(sizeof(struct io_uring_params) == 120, "as the kernel's");
 #define IORING_OFF_PBUF_RING 0x80000000ull
 #define IORING_OFF_PBUF_SHIFT 16
 
-/* flags in the submission ring, and in the completion ring */
+/* IORING_SQ_*: flags in the submission ring; IORING_CQ_*: in the completion ring */
 #define IORING_SQ_NEED_WAKEUP (1u << 0)
 #define IORING_SQ_CQ_OVERFLOW (1u << 1)
 #define IORING_SQ_TASKRUN (1u << 2)
@@ -412,7 +413,7 @@ enum {
 	IORING_REGISTER_MEM_REGION = 34,
 	IORING_REGISTER_QUERY = 35,
 };
-/* ORed into the opcode */
+/* flag that is ORed into the opcode of io_uring_register() */
 #define IORING_REGISTER_USE_REGISTERED_RING (1u << 31)
 
 struct io_uring_rsrc_register {
@@ -438,7 +439,9 @@ struct io_uring_rsrc_update2 {
 	uint32_t nr;
 	uint32_t resv2;
 };
-/* instead of a descriptor in an update: leave the slot as it is */
+/*
+ * in an update of registered files, in place of a descriptor: keep the slot's file
+ */
 #define IORING_REGISTER_FILES_SKIP (-2)
 
 struct io_uring_probe_op {
@@ -482,7 +485,7 @@ struct io_uring_buf {
 	uint16_t resv;
 };
 
-/* The ring's tail occupies the same bytes as the last member of the first buffer. */
+/* The ring's tail is in the bytes of the reserved member of the first buffer. */
 struct io_uring_buf_ring {
 	union {
 		struct {
@@ -552,7 +555,7 @@ struct io_uring_recvmsg_out {
 	uint32_t flags;
 };
 
-/* declared for the signatures of functions only */
+/* only declared, as parameter types of functions */
 struct io_uring_napi;
 struct io_uring_clock_register;
 struct io_uring_mem_region_reg;

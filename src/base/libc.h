@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Support for processes whose C library is not the one that this library was built for
+ * Support for processes whose C library is not the one for which this library was built
  *
- * Programs of all kinds inherit LD_PRELOAD. A program built for musl would not start if
- * a function that the library imports were missing. So functions that only glibc has
- * are imported weakly: if a function is missing, its address is NULL.
+ * Programs of all kinds inherit LD_PRELOAD. If the library imported a function that is
+ * missing, a program built for musl would not start. So functions that only glibc has
+ * are weak symbols: if a function is missing, its address is NULL.
  *
  * Tested by test/run/strangers.py.
  */
@@ -17,7 +17,9 @@
 /* only in glibc */
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
 
-/* Return: whether the process runs the C library that this library was built for. */
+/*
+ * Return: whether this process has the C library for which this library was built.
+ */
 static inline bool uaio_libc_is_ours(void)
 {
 #ifdef __GLIBC__
@@ -28,10 +30,11 @@ static inline bool uaio_libc_is_ours(void)
 }
 
 /*
- * pthread_atfork() and at_quick_exit(). glibc links a static part of these into each
- * object, which strongly imports the two functions below. So this library calls the two
- * functions directly. Other C libraries export pthread_atfork() and at_quick_exit()
- * normally.
+ * In glibc, pthread_atfork() and at_quick_exit() are not exported: each object gets a
+ * static copy, which calls the two functions declared below. An object with such a copy
+ * could not be loaded with another C library. So this library has no copy, but calls
+ * the functions below itself, through weak symbols. Other C libraries export
+ * pthread_atfork() and at_quick_exit() normally.
  */
 extern void *__dso_handle __attribute__((visibility("hidden")));
 extern int __register_atfork(void (*before)(void), void (*after)(void),
@@ -46,14 +49,15 @@ extern int uaio_other_at_quick_exit(void (*call)(void)) __asm__("at_quick_exit")
 	__attribute__((weak));
 
 /*
- * pthread_cleanup_push() and pthread_cleanup_pop() as musl implements them, for a
- * library that was built for glibc. In glibc they are macros that use functions which
- * only glibc has. glibc also exports functions of musl's names, for old programs, but
- * with one difference: siglongjmp() calls the handlers that they have pushed in the
- * frames that it leaves.
+ * pthread_cleanup_push() and pthread_cleanup_pop() for a library that was built for
+ * glibc and is loaded with musl. In glibc they are macros that use functions which only
+ * glibc has. For old programs, glibc also exports functions with musl's names. But
+ * these do more than musl's: if one of them has pushed a handler, and siglongjmp()
+ * leaves the stack frame, glibc calls the handler.
  */
 struct uaio_other_cleanup {
-	void *words[4]; /* musl uses three of these */
+	/* buffer for musl, which uses three of these words */
+	void *words[4];
 };
 extern void uaio_other_cleanup_push(struct uaio_other_cleanup *buffer,
 				    void (*call)(void *),
@@ -75,7 +79,7 @@ static inline void uaio_libc_atfork(void (*before)(void), void (*after)(void),
 
 static inline void uaio_libc_at_quick_exit(void (*call)(void))
 {
-	/* glibc passes call an argument, in a register, which call ignores. */
+	/* glibc passes an argument to `call` in a register; `call` ignores it. */
 	if (__cxa_at_quick_exit)
 		(void)__cxa_at_quick_exit((void (*)(void *))call, __dso_handle);
 	else if (uaio_other_at_quick_exit)

@@ -2,9 +2,9 @@
 /*
  * A circular list with a head; each object has a struct list as a member
  *
- * A node that is on no list is linked to itself. So a node may be removed twice, and
- * list_is_linked() works for any node. Context: the caller holds a lock that protects
- * the list.
+ * A node that is on no list is linked to itself. So a caller may remove a node twice,
+ * and list_is_linked() works for any node. Context: the caller holds a lock that
+ * protects the list.
  */
 #ifndef UAIO_BASE_LIST_H
 #define UAIO_BASE_LIST_H
@@ -23,7 +23,7 @@ struct list {
 #define list_for_each(pos, head) \
 	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 
-/* Like list_for_each(), but the body may remove pos. */
+/* Like list_for_each(), but the loop body may remove pos from the list. */
 #define list_for_each_safe(pos, head)                                  \
 	for (struct list *pos = (head)->next, *pos##_next = pos->next; \
 	     pos != (head); pos = pos##_next, pos##_next = pos->next)
@@ -74,7 +74,10 @@ static inline struct list *list_pop(struct list *head)
 	return node;
 }
 
-/* Append all nodes of list from, in order, to list head. Then from is empty. */
+/*
+ * Append all nodes of the list `from` to the list `head`, in their order. Then `from`
+ * is empty.
+ */
 static inline void list_splice_tail(struct list *head, struct list *from)
 {
 	if (list_is_empty(from))

@@ -6,7 +6,7 @@
 
 #include "base/sys.h"
 
-/* The library's own ELF header; the linker defines the symbol. */
+/* The ELF header of this library; the linker defines this symbol. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
 bool uaio_elf_has_our_class(const ElfW(Ehdr) * elf)

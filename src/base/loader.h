@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program interpreter (loader) that an ELF file names, such as ld-linux.so
+ * Finds the program interpreter (loader) that an ELF file names, such as ld-linux.so
  *
  * Context: async-signal-safe.
  *
@@ -28,18 +28,18 @@ static inline const char *uaio_base_name(const char *path)
 }
 
 /*
- * Return: whether an ELF file has the caller's class (32 or 64 bits);
- * uaio_elf_is_ours(): and is also for the caller's processor. If not, the program
- * cannot load the library.
+ * Return: whether the ELF file has the class (32 or 64 bits) of this process.
+ * uaio_elf_is_ours() also requires that the file is for this processor. If a function
+ * returns false, a process that executes this file cannot load the library.
  */
 bool uaio_elf_has_our_class(const ElfW(Ehdr) * elf);
 bool uaio_elf_is_ours(const ElfW(Ehdr) * elf);
 
 /*
- * Read the path of the program interpreter. elf: the header of the open file fd, which
- * has the caller's class and processor.
+ * Read the path of the program interpreter from the open file fd. elf: the file's
+ * header, for which uaio_elf_is_ours() is true.
  * Return: 0 with the path in loader; -ENOENT if the program is static; -ENOEXEC if the
- * file is malformed or the path does not fit.
+ * file is malformed or the path is too long.
  */
 int uaio_loader_read(int fd, const ElfW(Ehdr) * elf, char *loader, size_t room);
 

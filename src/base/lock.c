@@ -6,14 +6,17 @@
 
 enum {
 	/*
-	 * How often to try before sleeping; this takes about 1.5 us. A lock is held for
-	 * about 100 ns; sleeping and waking takes 5 to 50 us. With spinning, workers
-	 * execute 1.6 to 3 times as many no-ops a second as without.
+	 * How many times a thread tries before it sleeps; this takes about 1.5 us. A
+	 * lock is held for about 100 ns; sleeping and waking takes 5 to 50 us. With
+	 * spinning, workers execute 1.6 to 3 times as many no-ops a second as without.
 	 */
 	SPINS = 100,
 };
 
-/* Spin only for a short time, since the holder may have been preempted. */
+/*
+ * Try several times to acquire the lock, but only for a short time: the holder may have
+ * been preempted.
+ */
 static bool spin(struct uaio_lock *lock)
 {
 	for (unsigned i = 0; i < SPINS; i++) {
@@ -33,9 +36,9 @@ __attribute__((noinline)) void uaio_lock_contended(struct uaio_lock *lock)
 	if (spin(lock))
 		return;
 	/*
-	 * Once a thread has slept, the word stays 2 until the lock is released. So a
-	 * release may wake a thread needlessly, but never leaves a sleeping thread
-	 * behind.
+	 * Once a thread has slept, the lock's word is 2 until the lock is released. So
+	 * uaio_unlock() may call futex although no thread sleeps any more, but no
+	 * thread sleeps for ever.
 	 *
 	 * [MB:lock] acquire: pairs with uaio_unlock().
 	 */
@@ -51,7 +54,7 @@ __attribute__((noinline)) void uaio_unlock_contended(struct uaio_lock *lock)
 #ifdef UAIO_TESTING
 #include "base/check.h"
 
-/* One bit for the rank of each lock that this thread holds. */
+/* One bit for each rank; set: this thread holds a lock of that rank. */
 static _Thread_local uint64_t held;
 
 void uaio_rank_push(enum uaio_lock_rank rank)

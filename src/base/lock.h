@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Locks with a rank
+ * Locks; each has a rank, which defines the order in which a thread may acquire them
  *
  * A lock is a mutex of four bytes. A thread that finds the lock held spins for 1 to 2
  * us, which is longer than locks are usually held. If the lock is still held, the
  * thread sleeps, since the holder may have been preempted. A lock whose bytes are all
  * zero is free, so a lock in static or newly mapped memory needs no initialiser.
  *
- * The enum below is the lock order: a thread acquires locks only in rising rank. Builds
- * with UAIO_TESTING check this at every acquisition.
+ * The enum below is the lock order: a thread that holds a lock acquires only locks of
+ * higher ranks, which stand further down. The comment above a rank says what its lock
+ * protects. Builds with UAIO_TESTING check the order at every acquisition.
  *
  * Context: any thread. Locks are not recursive: a signal handler that interrupts a
  * holder must not acquire a lock. So in such a handler uaio_enter() fails
@@ -21,49 +22,90 @@
 #include "base/check.h"
 
 enum uaio_lock_rank {
-	UAIO_RANK_START,    /* starting the library */
-	UAIO_RANK_AGENT,    /* agent (table.h): calls for other threads */
-	UAIO_RANK_IDENTITY, /* the identities of threads */
-	UAIO_RANK_TABLE,    /* tables of contexts and rings, quota */
-	UAIO_RANK_BELLS,    /* bells (uring/bell.h), eventfds of rings */
-	UAIO_RANK_REAP,     /* the head of a context's completion ring */
-	UAIO_RANK_GROUP,    /* a queue's requests and completions */
-	UAIO_RANK_FILES,    /* the descriptor table */
-	UAIO_RANK_FILE,     /* one open file */
-	UAIO_RANK_INODES,   /* the table of inodes, for ordering requests */
-	UAIO_RANK_INODE,    /* the order of one inode's requests */
-	UAIO_RANK_READY, /* requests of a queue that wait for files or a time */
-	UAIO_RANK_FALLBACK,     /* queues that the fallback thread serves */
-	UAIO_RANK_NATIVES,      /* contexts of the kernel's AIO */
-	UAIO_RANK_DRIVER,       /* submissions to the kernel's io_uring */
-	UAIO_RANK_POLLERS,      /* the set of pollers */
-	UAIO_RANK_POLLER,       /* one poller */
-	UAIO_RANK_POLLER_INNER, /* a poller that another poller watches */
-	UAIO_RANK_ENDABLES,     /* waits (proc/endable.h) that are idle */
-	UAIO_RANK_NATIVE, /* reaping from one of the kernel's AIO contexts */
-	UAIO_RANK_PAGE,   /* devices that missed the page cache (wait/page.h) */
-	UAIO_RANK_CREWS,  /* the set of crews (wq/wq.h) */
-	UAIO_RANK_ACCOUNT,  /* one account of the work queue */
-	UAIO_RANK_MANAGER,  /* the manager of a crew */
-	UAIO_RANK_BOUND,    /* the processors that workers are bound to */
-	UAIO_RANK_RINGMEM,  /* chunks of memory for rings */
-	UAIO_RANK_CALLBACK, /* calls of the client's functions */
-	UAIO_RANK_BUFFERS,  /* provided buffers */
-	UAIO_RANK_HANDLERS, /* deferred signal handlers of the program */
-	UAIO_RANK_TRAP,     /* programs under the trap */
-	UAIO_RANK_SLAB,     /* object caches */
-	UAIO_RANK_FAULT,    /* counters of injected faults */
-	UAIO_RANK_OWNFD,    /* descriptors of the library */
-	UAIO_RANK_CHECK,    /* memory of requests in flight */
-	UAIO_RANK_FIBERS,   /* sanitizer fibers of requests */
-	UAIO_RANK_FIBER,    /* one sanitizer fiber */
-	UAIO_RANK_STACKS,   /* stack traces of submissions */
-	UAIO_RANK_SCAN,     /* scan of the program's code for system calls */
-	UAIO_NR_RANKS,      /* at most 64 */
+	/* starting the library in this process */
+	UAIO_RANK_START,
+	/* system calls that the agent makes for other threads (table.h) */
+	UAIO_RANK_AGENT,
+	/* table of the threads' user and group ids */
+	UAIO_RANK_IDENTITY,
+	/* tables of contexts and rings; the limit aio-max-nr */
+	UAIO_RANK_TABLE,
+	/* eventfds that wake polls of rings (uring/bell.h) */
+	UAIO_RANK_BELLS,
+	/* the head of a context's completion ring */
+	UAIO_RANK_REAP,
+	/* requests and completions of one queue */
+	UAIO_RANK_GROUP,
+	/* table of descriptors that have requests */
+	UAIO_RANK_FILES,
+	/* data of one open file */
+	UAIO_RANK_FILE,
+	/* table of inodes, to keep requests of a file in order */
+	UAIO_RANK_INODES,
+	/* the order of the requests of one inode */
+	UAIO_RANK_INODE,
+	/* requests of one queue that wait for a file or a timeout */
+	UAIO_RANK_READY,
+	/* list of queues that the fallback thread serves */
+	UAIO_RANK_FALLBACK,
+	/* table of contexts of the kernel's AIO */
+	UAIO_RANK_NATIVES,
+	/* submissions to the kernel's io_uring */
+	UAIO_RANK_DRIVER,
+	/* list of all pollers: epolls of the library */
+	UAIO_RANK_POLLERS,
+	/* data of one poller */
+	UAIO_RANK_POLLER,
+	/*
+	 * list of unused endables, by which workers wait for files (proc/endable.h)
+	 */
+	UAIO_RANK_POLLER_INNER,
+	/* list of unused endables: waits of workers (proc/endable.h) */
+	UAIO_RANK_ENDABLES,
+	/* getting events from one context of the kernel's AIO */
+	UAIO_RANK_NATIVE,
+	/* reads that wait for the page cache, by device (wait/page.h) */
+	UAIO_RANK_PAGE,
+	/* list of all crews: groups of workers (wq/wq.h) */
+	UAIO_RANK_CREWS,
+	/* lists and workers of one account: bounded or unbounded work (wq/wq.h) */
+	UAIO_RANK_ACCOUNT,
+	/* one manager: a thread that starts workers of a crew */
+	UAIO_RANK_MANAGER,
+	/* the processors to which workers are bound */
+	UAIO_RANK_BOUND,
+	/* chunks of memory for completion rings */
+	UAIO_RANK_RINGMEM,
+	/* queue of SIGEV_THREAD functions (posix/callback.h) */
+	UAIO_RANK_CALLBACK,
+	/* provided buffers of io_uring */
+	UAIO_RANK_BUFFERS,
+	/* deferred signal handlers of the program */
+	UAIO_RANK_HANDLERS,
+	/* threads, memory and signals under the trap (trap/trap.h) */
+	UAIO_RANK_TRAP,
+	/* free objects of one slab */
+	UAIO_RANK_SLAB,
+	/* counters of injected faults */
+	UAIO_RANK_FAULT,
+	/* list of the library's own descriptors */
+	UAIO_RANK_OWNFD,
+	/* memory of requests in flight, for uaio-check(1) */
+	UAIO_RANK_CHECK,
+	/* table of ThreadSanitizer fibers of requests */
+	UAIO_RANK_FIBERS,
+	/* one ThreadSanitizer fiber */
+	UAIO_RANK_FIBER,
+	/* table of call stacks at submissions */
+	UAIO_RANK_STACKS,
+	/* search of the program's code for system calls */
+	UAIO_RANK_SCAN,
+	UAIO_NR_RANKS, /* at most 64 */
 };
 
 struct uaio_lock {
-	uint32_t word; /* 0: free; 1: held; 2: held, and a thread may sleep */
+	/* 0: free; 1: held; 2: held, and a thread may sleep */
+	uint32_t word;
 };
 
 #ifdef UAIO_TESTING
@@ -95,7 +137,10 @@ static inline void uaio_lock(struct uaio_lock *lock, enum uaio_lock_rank rank)
 		uaio_lock_contended(lock);
 }
 
-/* Acquire the lock if it is free. Return: whether it was; then the caller holds it. */
+/*
+ * Acquire the lock if it is free.
+ * Return: whether the caller now holds it.
+ */
 static inline bool uaio_trylock(struct uaio_lock *lock,
 				enum uaio_lock_rank rank)
 {

@@ -14,7 +14,10 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-/* system calls of Linux 5.9 and 5.11; their numbers are the same on all processors */
+/*
+ * Numbers of the system calls close_range (Linux 5.9) and epoll_pwait2 (5.11), which
+ * are the same on all processors
+ */
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
@@ -35,10 +38,12 @@
 #define MREMAP_DONTUNMAP 4
 #endif
 
-/* waitid(2), Linux 5.4: in newer C libraries an enumerator of idtype_t */
+/* for waitid(2), Linux 5.4; newer C libraries declare P_PIDFD in an enum */
 enum { UAIO_P_PIDFD = 3 };
 
-/* statfs(2): the kernel returned these types before its headers named them. */
+/*
+ * Constants for statfs(2): kernels returned these values before headers named them.
+ */
 #ifndef CIFS_SUPER_MAGIC
 #define CIFS_SUPER_MAGIC 0xff534d42
 #endif
@@ -75,7 +80,10 @@ struct uaio_futex_waitv {
 	uint32_t reserved;
 };
 
-/* glibc 2.32; weak, since the process may have another C library (libc.h). */
+/*
+ * Symbols of glibc 2.32. They are weak, since the process may have another C library
+ * (libc.h).
+ */
 extern char __libc_single_threaded __attribute__((weak));
 const char *strerrordesc_np(int error) __attribute__((weak));
 

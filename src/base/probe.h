@@ -2,15 +2,16 @@
 /*
  * Static probes for system tracers (perf, bpftrace, SystemTap)
  *
- * If <sys/sdt.h> was available at compile time, each probe is a no-op instruction, and
- * an ELF note says where the instruction and its arguments are. examples/uaio.bt shows
- * how to use the probes.
+ * If <sys/sdt.h> is there at compile time, each probe is a no-op instruction, and an
+ * ELF note says where the instruction and its arguments are. examples/uaio.bt shows how
+ * to use the probes.
  *
  *   uaio:submit    data, operation, descriptor    a request is submitted
- *   uaio:issue     data, operation, descriptor    the request is tried, or sent to a worker
- *   uaio:complete  data, operation, result        the request is complete, and posted next
+ *   uaio:issue     data, operation, descriptor    an attempt to execute it begins, or it is
+ *                                                 sent to a worker
+ *   uaio:complete  data, operation, result        it is complete; its event follows
  *
- * data is the client's user data; operation is a value of enum uaio_op
+ * data is the user data of the request; operation is a value of enum uaio_op
  * (options/names.h). Without a tracer, the three probes take 4 of some 1085
  * instructions of a request (counted by callgrind: a cached read by io_submit and
  * io_getevents, GCC 12, with and without <sys/sdt.h>).

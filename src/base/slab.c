@@ -10,11 +10,11 @@
 uint64_t uaio_slabs_nr_out;
 #endif
 
-/* Count objects in use, for tests that look for leaked objects. */
+/* Count the objects in use. Tests check that no object is leaked. */
 static inline void count(uint64_t nr)
 {
 #ifdef UAIO_TESTING
-	/* relaxed: the count publishes no data */
+	/* relaxed: no other data depends on the count */
 	add_relaxed(&uaio_slabs_nr_out, nr);
 #else
 	(void)nr;
@@ -69,7 +69,7 @@ void uaio_slab_put(struct uaio_slab *slab, void *object)
 	struct uaio_slab_node *node = object;
 
 	uaio_lock(&slab->lock, UAIO_RANK_SLAB);
-	/* relaxed: only threads that hold the lock follow it */
+	/* relaxed: only threads that hold the slab's lock follow this pointer */
 	store_relaxed(&node->next, slab->free);
 	slab->free = node;
 	slab->nr_out--;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slabs: objects of one type, in memory that keeps this type for ever
+ * Slabs: allocate objects of one type, in memory that holds only this type for ever
  *
- * Memory is mapped in batches and never unmapped. So a pointer to an object that was
- * put back still points to an object of the same type. So a lookup without a lock may
- * read an object first, and find out afterwards that the object is now another one. The
- * first member of an object must be a struct uaio_slab_node. All other members keep
- * their values while the object is free; a new object is all zero.
+ * A slab maps memory in batches and never unmaps it. So a pointer to a freed object
+ * still points to an object of this type. A thread may therefore look up an object
+ * without a lock, and find out only afterwards that the slab has reused it. The first
+ * member of an object must be a struct uaio_slab_node. The slab does not change the
+ * other members of a free object; a new object is all zero.
  *
- * Context: any thread; each slab has a lock.
+ * Context: any thread; the functions lock the slab.
  */
 #ifndef UAIO_BASE_SLAB_H
 #define UAIO_BASE_SLAB_H
@@ -19,7 +19,8 @@
 #include "base/lock.h"
 
 struct uaio_slab_node {
-	struct uaio_slab_node *next; /* atomic: valid on the free list only */
+	/* atomic: only used while the object is free */
+	struct uaio_slab_node *next;
 };
 
 struct uaio_slab {
@@ -30,17 +31,25 @@ struct uaio_slab {
 	/* under lock */
 	struct uaio_lock lock;
 	struct uaio_slab_node *free;
-	char *fresh; /* the unused part of the newest batch */
+	/* the part of the newest batch that was never used */
+	char *fresh;
 	char *fresh_end;
-	size_t nr_out;       /* objects in use */
-	size_t mapped_bytes; /* memory of all batches */
+	size_t nr_out; /* objects in use */
+	/* size of all batches together, in bytes */
+	size_t mapped_bytes;
 };
 
-/* Initialise slab. Objects of an earlier use are forgotten, and stay mapped. */
+/*
+ * Make slab an empty slab. If it had objects before, it no longer knows them, and their
+ * memory stays mapped.
+ */
 void uaio_slab_init(struct uaio_slab *slab, size_t object_bytes,
 		    size_t batch_bytes);
 
-/* Return: an object, or NULL if mapping memory fails. */
+/*
+ * Allocate an object, or free it.
+ * Return: the new object; NULL if the kernel refuses memory.
+ */
 void *uaio_slab_get(struct uaio_slab *slab);
 void uaio_slab_put(struct uaio_slab *slab, void *object);
 

@@ -20,15 +20,17 @@ enum { NS_PER_S = 1000000000 };
 #endif
 
 uint32_t uaio_sleep_stop_at;
-const uint8_t *(*uaio_sleep_stop_of)(void); /* atomic: constant once set */
+/* atomic: NULL until it is set, which happens at most once */
+const uint8_t *(*uaio_sleep_stop_of)(void);
 
 typedef int clock_fn(int clock, struct timespec *ret_time);
 
-static clock_fn *read_clock; /* atomic: constant once it is set */
+/* atomic: set at the first use, then constant */
+static clock_fn *read_clock;
 
 /*
- * Find the kernel's own function in the vDSO. The C library's clock_gettime() is not
- * used, since another library may interpose it and return a different time.
+ * Find the kernel's clock function in the vDSO. The C library's clock_gettime() is not
+ * used: another library may interpose it and return a different time.
  */
 static clock_fn *find_clock(void)
 {
@@ -82,8 +84,8 @@ int uaio_sleep(uint32_t *word, uint32_t expected, int64_t deadline_ns)
 	int ret;
 
 	/*
-	 * Use FUTEX_WAIT_BITSET, which takes an absolute time; FUTEX_WAIT takes an
-	 * interval.
+	 * Not FUTEX_WAIT: it takes a relative timeout. FUTEX_WAIT_BITSET takes an
+	 * absolute time.
 	 */
 	ret = (int)uaio_sys_sleeping(
 		SYS_futex, (long)word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sleeping, waking and the clock: the only code by which a thread sleeps on a word or
- * wakes others
+ * Sleeping, waking and reading the clock: only this code lets a thread sleep on a word
+ * (a futex), or wakes such threads
  *
- * Every sleep has a deadline; UAIO_FOREVER is centuries away. After a signal handler
- * with SA_RESTART the kernel would restart a futex wait without a deadline, but the
+ * Every sleep has a deadline; UAIO_FOREVER is centuries away. Without a deadline, the
+ * kernel would restart a futex wait after a signal handler with SA_RESTART. But the
  * wait must return -EINTR.
  *
  * Context: any thread.
@@ -23,32 +23,36 @@ int64_t uaio_now_ns(void);
 int64_t uaio_now_of(int clock);
 
 /*
- * Set *ret_left to the time until the deadline, or to 0 if it has passed. Return:
- * ret_left; NULL for UAIO_FOREVER, which is for calls that a signal handler always
- * ends: a timer, even centuries away, would cost each sleep 0.2 us.
+ * Set *ret_left to the time until the deadline, or to 0 if it has passed.
+ * Return: ret_left; NULL for UAIO_FOREVER. A system call with NULL sets no timer, which
+ * saves 0.2 us for each sleep. But without a timer the kernel may restart the call
+ * after a signal handler. So a caller passes UAIO_FOREVER only for a system call that
+ * any signal handler ends.
  */
 const struct timespec *uaio_time_until(int64_t deadline_ns,
 				       struct timespec *ret_left);
 
 /*
- * Sleep while *word has the value expected, until woken or until CLOCK_MONOTONIC shows
- * deadline_ns. The function may return without a reason, so callers check again.
+ * Sleep while *word has the value `expected`, until the thread is woken or the time of
+ * CLOCK_MONOTONIC is deadline_ns. The function may return early without a reason, so
+ * callers check their condition again.
  *
- * Return: 0 if woken or if *word differs; -EINTR if a signal handler ran; -ETIMEDOUT.
+ * Return: 0 if the thread was woken, or if *word is not `expected`; -EINTR if a signal
+ * handler ran; -ETIMEDOUT.
  */
 int uaio_sleep(uint32_t *word, uint32_t expected, int64_t deadline_ns);
 
 /*
- * Wake up to nr threads that sleep on word. The memory at word is not read: it may
- * belong to a thread that has already gone on and released it.
+ * Wake up to nr threads that sleep on word. The function does not read the memory at
+ * word: another thread may already have freed it.
  */
 void uaio_wake(uint32_t *word, unsigned nr);
 
 /* vdso.c: finds the function that reads the clock without a system call */
 
 /*
- * Return: the function called name in an object that the kernel has mapped at image;
- * NULL if image is NULL or has no such function.
+ * Return: the function with this name in an ELF object that the kernel has mapped at
+ * image; NULL if image is NULL or has no such function.
  */
 void *uaio_vdso_find(const void *image, const char *name);
 

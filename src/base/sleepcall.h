@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls in which a thread sleeps, in a library that defers signal handlers
+ * System calls in which a thread sleeps, while the library may defer the program's
+ * signal handlers
  *
- * If a signal handler of the program is deferred, the signal must end the sleep. So
- * immediately before the call the thread checks a byte, the stop byte, which says that
- * a deferred handler waits to be run.
+ * If the library defers a signal handler of the program, the signal must still end the
+ * sleep. So each thread has a stop byte, which is not 0 while a deferred handler waits
+ * to be run. The thread checks the byte immediately before the system call.
  *
  * Tested by test/trap.
  */
@@ -20,22 +21,23 @@
 
 /*
  * Under the trap (trap/trap.h), the program's signal handlers wait until the thread
- * leaves the library. The thread's register gs points to its record, whose stop byte is
- * at this offset. 0: no trap. Constant while there are threads.
+ * leaves the library. The thread's register gs points to the thread's record, and the
+ * stop byte is at this offset in the record. 0: the process is not under the trap. The
+ * offset is set before the process has a second thread.
  */
 extern uint32_t uaio_sleep_stop_at __attribute__((visibility("hidden")));
 
 /*
- * Without the trap (proc/handlers.h): a function that returns the stop byte of the
- * calling thread, or NULL if no signal ends the sleep. The pointer to the function is
- * NULL if no handler is deferred. Set once.
+ * Without the trap (proc/handlers.h), this function returns the stop byte of the
+ * calling thread, or NULL if no signal ends the sleep. The pointer is set once; it is
+ * NULL as long as the library defers no handlers.
  */
 extern const uint8_t *(*uaio_sleep_stop_of)(void)
 	__attribute__((visibility("hidden")));
 
 /*
- * Called by a new thread of the library: register gs still points to its creator's
- * record.
+ * Called by a new thread of the library: clear register gs, which still points to the
+ * creator's record.
  */
 static inline void uaio_sleep_own(void)
 {
@@ -51,7 +53,10 @@ static inline const uint8_t *uaio_sleep_stop(void)
 	const uint8_t *(*stop_of)(void) = load_relaxed(&uaio_sleep_stop_of);
 	const uint8_t *record = NULL;
 
-	/* relaxed: a thread whose handlers are deferred has seen the pointer set */
+	/*
+	 * relaxed: a signal handler is deferred only in a thread that has already seen
+	 * the pointer set
+	 */
 	if (unlikely(stop_of != NULL))
 		return stop_of();
 #if defined(__x86_64__)
@@ -62,19 +67,24 @@ static inline const uint8_t *uaio_sleep_stop(void)
 }
 
 /*
- * Return: whether a signal whose handler is deferred ends a sleep. Handlers that the
- * program has set by its own syscall instruction are never deferred.
+ * Return: whether deferred handlers exist in this process, so that their signals end a
+ * sleep. Handlers that the program sets by its own syscall instruction are never
+ * deferred.
  */
 static inline bool uaio_sleep_ends_for_handlers(void)
 {
-	/* relaxed: set before any thread could sleep */
+	/*
+	 * relaxed: the pointer is set before any thread first sleeps in the library
+	 */
 	return load_relaxed(&uaio_sleep_stop_of) || uaio_sleep_stop_at;
 }
 
 long uaio_sleep_call(const uint8_t *stop, long nr, const long args[6])
 	__attribute__((visibility("hidden")));
 /*
- * Labels in uaio_sleep_call(): between begin and end the thread has not begun to sleep.
+ * Labels in the code of uaio_sleep_call(). While a thread executes the code between the
+ * labels begin and end, it does not sleep yet. If the library's signal handler
+ * interrupts the thread there, it makes the thread go on at the label stopped.
  */
 extern const uint8_t uaio_sleep_call_begin[]
 	__attribute__((visibility("hidden")));
@@ -105,7 +115,7 @@ static inline long uaio_sys_sleeping(long nr, long a, long b, long c, long d,
 	return uaio_sys6(nr, a, b, c, d, e, f);
 }
 
-/* sys_epoll_pwait2() and sys_ppoll() for a thread that may sleep in them. */
+/* Like sys_epoll_pwait2() and sys_ppoll(), but the thread may sleep in them. */
 static inline int uaio_sleep_epoll(int epoll, struct epoll_event *ret_events,
 				   int max, const struct timespec *timeout,
 				   const void *mask, size_t mask_bytes)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system call seam
+ * The system call seam: the only code of the library that makes system calls
  *
- * Every system call of the library is made by these functions, with a syscall
- * instruction of their own. So it does not set errno, is no cancellation point, and
- * cannot be interposed. All functions return the kernel's result, a negative errno on
- * failure. If calls.h lists a call, it is made only if it is allowed there; otherwise
- * the function returns -ENOSYS.
+ * Each function makes a system call by its own syscall instruction. So a call does not
+ * set errno, is no cancellation point, and cannot be interposed. A function returns the
+ * kernel's result, which is a negative errno on failure. If calls.h lists a system
+ * call, the function makes it only if a sandbox allows it; otherwise the function
+ * returns -ENOSYS.
  *
- * Builds with UAIO_TESTING call a hook before each system call. The hook may answer in
- * the kernel's place, so a test can produce each failure.
+ * Builds with UAIO_TESTING call a hook before each system call. The hook may return a
+ * result in the kernel's place, so a test can produce each failure.
  *
  * Context: any thread, async-signal-safe.
  */
@@ -33,7 +33,7 @@
 #include "base/instruction.h"
 
 #ifdef UAIO_TESTING
-/* Return: true if the hook answers the call, with the result in *ret_res. */
+/* Return: true if the kernel is not called; then *ret_res is the call's result. */
 typedef bool uaio_sys_hook_fn(long nr, const long args[6], long *ret_res);
 extern uaio_sys_hook_fn *uaio_sys_hook;
 #endif
@@ -51,7 +51,9 @@ static inline long uaio_sys6(long nr, long a, long b, long c, long d, long e,
 	return uaio_sys_raw(nr, a, b, c, d, e, f);
 }
 
-/* Make a call that is made only if uaio_may_call() allows it (calls.h). */
+/*
+ * Make a system call if uaio_may_call() allows it (calls.h); otherwise return -ENOSYS.
+ */
 static inline long uaio_sys_if(enum uaio_call call, long nr, long a, long b,
 			       long c, long d, long e, long f)
 {
@@ -73,7 +75,9 @@ static inline ssize_t sys_pwrite(int fd, const void *buf, size_t len,
 	return uaio_sys6(SYS_pwrite64, fd, (long)buf, (long)len, off, 0, 0);
 }
 
-/* If long has 64 bits, the kernel ignores the high half of the offset. */
+/*
+ * On 64-bit processors the kernel ignores the argument for the offset's high half.
+ */
 static inline ssize_t sys_preadv2(int fd, const struct iovec *iov, int nr,
 				  int64_t off, int flags)
 {
@@ -133,7 +137,10 @@ static inline ssize_t sys_send(int fd, const void *buf, size_t len, int flags)
 			   (long)len, flags, 0, 0);
 }
 
-/* Copy between the caller's memory (mine) and another process's memory (its). */
+/*
+ * Type of the calls that copy between memory of the caller (mine) and of another
+ * process (its).
+ */
 typedef ssize_t sys_process_vm_fn(int pid, const struct iovec *mine,
 				  const struct iovec *its, int nr_its);
 
@@ -175,7 +182,7 @@ static inline int sys_fdatasync(int fd)
 
 /* descriptors */
 
-/* Return: the number of bytes, including the terminating null byte. */
+/* Return: the length of the path in bytes, including the terminating null byte. */
 static inline long sys_getcwd(char *buf, size_t len)
 {
 	return uaio_sys_if(UAIO_CALL_GETCWD, SYS_getcwd, (long)buf, (long)len,
@@ -205,7 +212,9 @@ static inline int sys_lstatat(int dir, const char *path, struct stat *ret_st)
 			      0x100 /* AT_SYMLINK_NOFOLLOW */, 0, 0);
 }
 
-/* ret_answer: the kernel's struct statx; in older headers it lacks members. */
+/*
+ * ret_answer: a struct statx of the kernel; the struct in older headers lacks members.
+ */
 static inline int sys_statx_path(int dir, const char *path, int flags,
 				 unsigned mask, void *ret_answer)
 {
@@ -243,21 +252,21 @@ static inline int sys_ioctl_block(int fd, unsigned long request, void *arg)
 }
 
 /*
- * ret_nr: five counts of pages in the range; the first is the number of pages in the
- * page cache.
+ * range: offset and length. ret_nr: five counts of pages in the range; the first is the
+ * number of pages in the page cache.
  */
 static inline int sys_cachestat(int fd, const uint64_t range[2],
 				uint64_t ret_nr[5])
 {
-	enum { NR_CACHESTAT = 451 }; /* newer than most headers */
+	/* not in most installed headers */
+	enum { NR_CACHESTAT = 451 };
 
 	return (int)uaio_sys_if(UAIO_CALL_CACHESTAT, NR_CACHESTAT, fd,
 				(long)range, (long)ret_nr, 0, 0, 0);
 }
 
 /*
- * One argument for each offset: x86-64 and aarch64 do not split 64-bit offsets over two
- * registers.
+ * Each offset is one argument: x86-64 and aarch64 pass a 64-bit offset in one register.
  */
 static inline int sys_fadvise(int fd, int64_t off, int64_t len, int advice)
 {
@@ -301,7 +310,7 @@ static inline int sys_readlinkat(int dir, const char *path, char *ret_buf,
 				(long)path, (long)ret_buf, (long)len, 0, 0);
 }
 
-/* Create a file in memory that can be sealed, with close-on-exec. */
+/* Create a memfd that can be sealed, with close-on-exec. */
 static inline int sys_memfd(const char *name)
 {
 	const long cloexec_and_sealing = 1 | 2;
@@ -321,7 +330,7 @@ static inline int sys_is_duplicate(int fd, int other)
 	return sys_fcntl(fd, DUPFD_QUERY, other);
 }
 
-/* Seal the size of a file of sys_memfd(), and its seals. */
+/* Forbid changes of the memfd's size, and further seals. */
 static inline int sys_seal_size(int fd)
 {
 	enum { ADD_SEALS = 1033, SEAL_SHRINK_GROW = 1 | 2 | 4 };
@@ -329,7 +338,9 @@ static inline int sys_seal_size(int fd)
 	return sys_fcntl(fd, ADD_SEALS, SEAL_SHRINK_GROW);
 }
 
-/* Like sys_seal_size(), and also forbid writing and writable mappings. */
+/*
+ * Forbid all that sys_seal_size() forbids, and also writing and writable mappings.
+ */
 static inline int sys_seal_all(int fd)
 {
 	enum { ADD_SEALS = 1033, SEAL_ALL = 1 | 2 | 4 | 8 };
@@ -356,7 +367,9 @@ static inline int sys_epoll_ctl(int epoll, int op, int fd,
 				fd, (long)event, 0, 0);
 }
 
-/* Does not change the caller's signal mask. timeout_ms -1: no timeout. */
+/*
+ * timeout_ms: -1 means no timeout. The call does not change the thread's signal mask.
+ */
 static inline int sys_epoll_pwait(int epoll, struct epoll_event *ret_events,
 				  int max, int timeout_ms)
 {
@@ -368,7 +381,8 @@ static inline int sys_epoll_pwait2(int epoll, struct epoll_event *ret_events,
 				   int max, const struct timespec *timeout,
 				   const void *mask, size_t mask_bytes)
 {
-	enum { NR_EPOLL_PWAIT2 = 441 }; /* newer than some headers */
+	/* not in some installed headers */
+	enum { NR_EPOLL_PWAIT2 = 441 };
 
 	return (int)uaio_sys_if(UAIO_CALL_EPOLL_PWAIT2, NR_EPOLL_PWAIT2, epoll,
 				(long)ret_events, max, (long)timeout,
@@ -381,7 +395,9 @@ static inline int sys_ppoll(struct pollfd *fds, unsigned nr,
 {
 	struct timespec rest;
 
-	/* Pass a copy, since the kernel writes the remaining time to it. */
+	/*
+	 * Pass a copy of the timeout, since ppoll() writes the remaining time to it.
+	 */
 	if (timeout)
 		rest = *timeout;
 	return (int)uaio_sys6(SYS_ppoll, (long)fds, nr,
@@ -397,7 +413,7 @@ static inline int sys_pselect(int nr, void *reads, void *writes, void *excepts,
 				(long)timeout, 0);
 }
 
-/* the kernel's own AIO */
+/* system calls of kernel AIO, for contexts that the kernel creates */
 
 static inline int sys_io_setup(unsigned nr, uint64_t *ret_ctx)
 {
@@ -419,7 +435,7 @@ static inline int sys_io_submit(uint64_t ctx, long nr, struct iocb **list)
 				nr, (long)list, 0, 0, 0);
 }
 
-/* the kernel's own io_uring */
+/* system calls of io_uring, for rings that the kernel creates */
 
 struct io_uring_params;
 
@@ -446,8 +462,9 @@ static inline int sys_uring_register(int fd, unsigned op, void *arg,
 /* memory */
 
 /*
- * Order munmap() before a later mmap() of the same address by another thread. Only for
- * ThreadSanitizer, which does not see these system calls.
+ * ThreadSanitizer does not see these system calls. The two macros tell it that a
+ * munmap() happens before a later mmap(), which may get the same address in another
+ * thread.
  */
 #ifdef __SANITIZE_THREAD__
 void __tsan_acquire(void *addr);
@@ -474,7 +491,10 @@ static inline bool sys_is_map_error(const void *p)
 	return (uintptr_t)p >= (uintptr_t)-4095;
 }
 
-/* Map the file at any address. off is a multiple of every page size. */
+/*
+ * Map the file at an address that the kernel chooses. off is a multiple of every page
+ * size.
+ */
 static inline void *sys_mmap_file(size_t len, int prot, int flags, int fd,
 				  int64_t off)
 {
@@ -506,7 +526,7 @@ static inline int sys_mprotect_exec(void *addr, size_t len, int prot)
 				(long)addr, (long)len, prot, 0, 0, 0);
 }
 
-/* Let a child of fork() find the memory zeroed. Since Linux 4.14. */
+/* Zero the memory in children of fork(). Since Linux 4.14. */
 static inline int sys_wipe_on_fork(void *addr, size_t len)
 {
 	return (int)uaio_sys_if(UAIO_CALL_WIPEONFORK, SYS_madvise, (long)addr,
@@ -557,7 +577,10 @@ static inline int sys_rt_sigqueueinfo(int pid, int signal,
 			      0, 0);
 }
 
-/* Return: the I/O priority of the calling thread, initially its creator's. */
+/*
+ * Return: the I/O priority of the calling thread. A new thread inherits its creator's
+ * I/O priority.
+ */
 static inline int sys_ioprio_get(void)
 {
 	return (int)uaio_sys_if(UAIO_CALL_IOPRIO_GET, SYS_ioprio_get,
@@ -643,8 +666,8 @@ static inline int sys_tgkill(int pid, int tid, int signal)
 }
 
 /*
- * Queue a signal to a thread. info: a siginfo_t; a thread of the same process may queue
- * any kind.
+ * Queue a signal to a thread of this process. info: a siginfo_t, which may have any
+ * si_code.
  */
 static inline int sys_tgsigqueueinfo(int pid, int tid, int signal,
 				     const void *info)
@@ -653,7 +676,9 @@ static inline int sys_tgsigqueueinfo(int pid, int tid, int signal,
 				pid, tid, signal, (long)info, 0, 0);
 }
 
-/* The structs for actions and the masks of signals have the kernel's layout. */
+/*
+ * The sigaction structs and signal masks have the kernel's layout, not the C library's.
+ */
 static inline int sys_sigaction(int signal, const void *action, void *ret_old)
 {
 	enum { MASK_BYTES = 8 };
@@ -716,8 +741,9 @@ static inline int sys_sched_setaffinity(int tid, size_t len, const void *mask)
 }
 
 /*
- * Return: whether the eight bytes at addr are readable. rt_sigprocmask() reads the set
- * at addr before it refuses the invalid "how", and has no other effect.
+ * Return: whether the eight bytes at addr are readable. The call is rt_sigprocmask()
+ * with an invalid "how": the kernel reads the mask at addr, then refuses the call, and
+ * changes nothing.
  */
 static inline bool sys_can_read8(const void *addr)
 {
@@ -726,10 +752,10 @@ static inline bool sys_can_read8(const void *addr)
 }
 
 /*
- * Let the kernel write the calling thread's signal mask to the eight bytes at addr.
- * This call is always allowed, as every program that starts threads makes it.
+ * Have the kernel write the calling thread's signal mask to the eight bytes at addr. A
+ * sandbox always allows this call, as every program that starts threads makes it.
  *
- * Return: whether the bytes were writable. Their old contents are lost.
+ * Return: whether the eight bytes were writable. If so, their old contents are lost.
  */
 static inline bool sys_overwrite8(void *addr)
 {
@@ -738,10 +764,10 @@ static inline bool sys_overwrite8(void *addr)
 }
 
 /*
- * Return: whether the four aligned bytes at addr are writable. The kernel atomically
- * ORs zero into the word, which changes nothing but needs write access. The futex is
- * private, so the kernel does not look up the page. If the word is -2047, a thread that
- * waits on it wakes without a reason.
+ * Return: whether the four aligned bytes at addr are writable. By FUTEX_WAKE_OP, the
+ * kernel atomically ORs zero into the word, which does not change it, but needs write
+ * access. The futex is private, so the kernel does not look up the page. If the word is
+ * -2047, a thread that waits on it is woken without a reason.
  */
 static inline bool sys_can_write4(void *addr)
 {
@@ -758,7 +784,7 @@ static inline bool sys_can_write4(void *addr)
 			 OR_ZERO | IF_MINUS_2047) != -14 /* EFAULT */;
 }
 
-/* Return: whether nr is the number of the system call of sys_read(). */
+/* Return: whether nr is the number of the system call that sys_read() makes. */
 static inline bool sys_is_read(uint64_t nr)
 {
 	return nr == SYS_read;
@@ -769,7 +795,10 @@ static inline bool sys_is_io_submit(uint64_t nr)
 	return nr == SYS_io_submit;
 }
 
-/* Return: whether a request on a regular file may make system call nr on that file. */
+/*
+ * Return: whether the library executes requests on regular files by the system call nr,
+ * with the file as an argument.
+ */
 static inline bool sys_is_on_file(uint64_t nr)
 {
 	switch (nr) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which system calls the library makes if it could not learn the filters at once,
- * because the kernel lacked memory or descriptors.
+ * Tests which system calls the library makes if at first it could not read the number
+ * of seccomp filters, because the kernel lacked memory or descriptors.
  */
 #undef NDEBUG
 #include "base/calls.h"
@@ -17,12 +17,14 @@
 enum { STATUS_FD = 12345 };
 
 /*
- * The status file of this process, simulated: the kernel's answers, and the contents of
- * the file.
+ * Simulates /proc/thread-self/status of this process: what the kernel returns, and the
+ * contents of the file.
  */
 static struct {
-	int open_error, read_error; /* errors of the next call, or 0 */
-	bool stays;                 /* all later calls fail in the same way */
+	/* errors that the next open and read return; 0: they succeed */
+	int open_error, read_error;
+	/* all later opens and reads fail with the same error */
+	bool stays;
 	const char *text;
 	bool is_read;
 } status;
@@ -61,7 +63,10 @@ static bool answer(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-/* Load the set of calls. Return: whether all calls may be made. */
+/*
+ * Load the set of allowed calls.
+ * Return: whether the library may make all calls.
+ */
 static bool load(void)
 {
 	uaio_calls_load(NULL);
@@ -98,8 +103,8 @@ static int want_of_descriptors_ends(void)
 	status.open_error = 0;
 	assert_true(load());
 	/*
-	 * Once the filters are known, they are not read again: a forbidden call stays
-	 * forbidden.
+	 * Once the library knows the number of seccomp filters, it does not read the
+	 * number again: a forbidden call stays forbidden.
 	 */
 	uaio_call_forbid(UAIO_CALL_MEMFD);
 	assert_false(load());

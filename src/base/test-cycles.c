@@ -7,7 +7,10 @@
 
 enum {
 	HELD_NS = 1500000,
-	/* Slightly longer than it takes until the rate is known. */
+	/*
+	 * Slightly longer than MIN_BASELINE_NS, the time after which the rate of the
+	 * cycle counter is known.
+	 */
 	BASELINE_NS = 1100000,
 	TRUTH_NS = 30000000,
 };
@@ -33,8 +36,7 @@ static long let_time_pass(void *arg)
 }
 
 /*
- * Measure the rate over so long a time that an interruption of this thread does not
- * matter.
+ * Measure the rate over a long time, so that preemption of this thread does not matter.
  */
 static uint64_t true_rate(void)
 {
@@ -61,7 +63,7 @@ static int start_and_be_held(void)
 }
 
 /*
- * A process measures the rate only once, so the rate must be right even if the thread
+ * A process measures the rate only once. So the rate must be right even if the thread
  * is preempted between reading the two clocks.
  */
 static void preemption_between_both_clocks_leaves_the_rate_right(void **state)

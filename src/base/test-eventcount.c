@@ -7,7 +7,9 @@
 #include "base/lock.h"
 #include "unit.h"
 
-/* Two threads pass a ball to each other. If a wake-up were lost, both would hang. */
+/*
+ * Two threads pass a ball to each other. If one wake-up is lost, both threads hang.
+ */
 static struct {
 	struct uaio_eventcount sides[2];
 	struct uaio_lock lock;

@@ -49,7 +49,11 @@ static void take_out(struct item *item)
 	heap_remove(&heap, &item->node, is_before);
 }
 
-/* Check I1 and I2 for all nodes. Return: the number of nodes. */
+/*
+ * Check that no node is before its parent, and that prev of each node is right (heap.h,
+ * I1 and I2).
+ * Return: the number of nodes.
+ */
 static unsigned check(void)
 {
 	static struct heap_node *left[NR];
@@ -93,7 +97,9 @@ static void nodes_leave_in_order(void **state)
 	(void)state;
 	heap_init(&heap);
 	assert_null(heap_first(&heap));
-	/* Add keys in ascending, descending and mixed order. */
+	/*
+	 * Add keys in ascending, descending and mixed order, one order in each round.
+	 */
 	for (unsigned way = 0; way < 3; way++) {
 		for (unsigned i = 0; i < NR; i++) {
 			add(&items[i], way == 0   ? i
@@ -115,7 +121,11 @@ static void any_node_can_be_removed(void **state)
 	heap_init(&heap);
 	for (unsigned i = 0; i < NR; i++)
 		add(&items[i], i * 11 % NR);
-	(void)pop(); /* makes a heap with several levels */
+	/*
+	 * Before this pop(), all other nodes are children of the root; pop() gives the
+	 * heap several levels.
+	 */
+	(void)pop();
 	for (unsigned i = 0; i < NR; i += 2)
 		if (items[i].is_in) {
 			take_out(&items[i]);

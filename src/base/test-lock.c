@@ -107,7 +107,10 @@ static int release_what_is_not_held(void)
 
 static void assert_trapped(int (*function)(void))
 {
-	/* The child dies of a signal; a sanitizer may turn this into an exit status. */
+	/*
+	 * A signal kills the child; with a sanitizer, the child may exit with a status
+	 * instead.
+	 */
 	assert_int_not_equal(unit_in_child(function), 0);
 }
 

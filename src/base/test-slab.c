@@ -51,7 +51,7 @@ static void an_object_comes_back_as_it_was(void **state)
 	uaio_slab_put(&slab, object);
 	assert_int_equal(slab.nr_out, 0);
 	/*
-	 * The contents stay while the object is free, since a late lookup may still
+	 * The object keeps its contents while it is free, since a late lookup may still
 	 * read them.
 	 */
 	assert_memory_equal(object->bytes, bytes, sizeof(bytes));
@@ -72,8 +72,8 @@ static void without_memory_there_is_no_object(void **state)
 	object = uaio_slab_get(&slab);
 	assert_non_null(object);
 	/*
-	 * The rest of the batch is used up before more memory is mapped, so refusing
-	 * memory does no harm.
+	 * The slab uses the rest of its batch before it maps more memory. So these
+	 * objects need no new memory, which the hook would refuse.
 	 */
 	unit_hook(unit_refuse_memory);
 	for (unsigned i = 1; i < PER_BATCH; i++)

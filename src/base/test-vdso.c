@@ -14,7 +14,7 @@
 #endif
 
 /*
- * An object as the kernel might map it, with three symbols: the empty symbol that
+ * An ELF object as the kernel might map it, with three symbols: the empty symbol that
  * begins every table, foo and bar.
  */
 static struct image {
@@ -69,8 +69,8 @@ static void make_image(bool is_gnu)
 	image.symbols[2] = symbol_of(5, 128);
 	image.hash[1] = 3;
 	/*
-	 * The table has two buckets and one word of Bloom filter, and symbol 1 is the
-	 * first hashed symbol.
+	 * The hash table has two buckets and a Bloom filter of one word. Symbol 1 is
+	 * the first symbol that has a hash.
 	 */
 	memcpy(image.gnu_hash, (uint32_t[]){ 2, 1, 1, 0, 0, 0, 0, 1, 2, 3 },
 	       sizeof(image.gnu_hash));
@@ -107,7 +107,10 @@ static void an_image_without_symbols_has_no_functions(void **state)
 		image.parts[i].p_type = PT_NULL;
 		assert_null(uaio_vdso_find(&image, "foo"));
 	}
-	/* Remove one entry at a time: the symbols, their names, their number. */
+	/*
+	 * Remove one entry of the dynamic section at a time: symbol table, string
+	 * table, hash table. Then the function is not found.
+	 */
 	for (unsigned i = 0; i < 3; i++) {
 		make_image(false);
 		image.dynamic[i].d_tag = DT_DEBUG;
@@ -115,7 +118,10 @@ static void an_image_without_symbols_has_no_functions(void **state)
 	}
 }
 
-/* The kernel's vDSO, which is absent only in some sandboxes, reads the same clock. */
+/*
+ * The kernel's real vDSO, which only some sandboxes lack, reads the same clock as the
+ * system call.
+ */
 static void the_kernels_own_object_has_the_clock(void **state)
 {
 	const void *vdso = (const void *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);

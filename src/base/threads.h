@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The number of threads of the process, as counted by the kernel
+ * Asks the kernel how many threads the process has
  *
  * Tested by test/run/strangers.py and test/host.
  */
@@ -14,7 +14,7 @@
 #include "base/sys.h"
 
 /*
- * The kernel gives the directory of threads two links, and one more for each thread.
+ * The directory /proc/self/task has two links, and one more for each thread.
  * Return: whether the process has nr threads; false also if /proc is unavailable.
  */
 static inline bool uaio_has_threads(unsigned nr)

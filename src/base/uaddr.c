@@ -7,7 +7,11 @@
 #include "base/sys.h"
 
 enum {
-	PAGE = 4096, /* no machine has smaller pages; probing more words than needed is harmless */
+	/*
+	 * No machine has smaller pages. If pages are larger, some probes are needless,
+	 * but harmless.
+	 */
+	PAGE = 4096,
 	WORD = 8,
 };
 
@@ -21,7 +25,10 @@ size_t uaio_page_find(void)
 	return load_relaxed(&uaio_page_known);
 }
 
-/* Probe one word in each page of the range. */
+/*
+ * Call probe for one word in each page of the range.
+ * Return: whether it was always true.
+ */
 static bool each_page(uint64_t addr, uint64_t bytes, bool (*probe)(uint64_t))
 {
 	uint64_t last = (addr + bytes - 1) & ~(uint64_t)(WORD - 1);

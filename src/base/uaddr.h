@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User addresses: the kernel's range check
+ * User addresses: checks whether a range of addresses is in user space, as the kernel
+ * does
  *
- * The check excludes addresses outside of user space. Whether memory is mapped at an
- * address shows only on access.
+ * The check does not find out whether memory is mapped at the addresses; only an access
+ * shows this.
  *
  * Tested by test/conform/rows-memory.c and test/host/addresses.c.
  */
@@ -18,7 +19,7 @@
 #include "base/atomic.h"
 #include "base/check.h"
 
-/* The size of a page; 0: not known yet. Only tests set it directly. */
+/* The size of a page; 0: not known yet. Only tests write it directly. */
 extern size_t uaio_page_known __attribute__((visibility("hidden")));
 size_t uaio_page_find(void);
 
@@ -32,8 +33,9 @@ static inline size_t uaio_page_bytes(void)
 }
 
 /*
- * Copy memory that another thread of the program may change meanwhile. The compiler must
- * read `to` from then on: it does not load a field of `from` a second time.
+ * Copy memory that another thread of the program may change meanwhile. The callers then
+ * use only the copy `to`. The asm statement keeps the compiler from reading `from` a
+ * second time instead.
  */
 static inline void uaio_copy_once(void *to, const void *from, size_t bytes)
 {
@@ -42,7 +44,7 @@ static inline void uaio_copy_once(void *to, const void *from, size_t bytes)
 }
 
 #if defined(__x86_64__)
-/* The kernel excludes the last page of the lower half of all addresses. */
+/* The kernel excludes the last page of the lower half of the address space. */
 #define UAIO_USER_END 0x7ffffffff000ull
 #else
 #define UAIO_USER_END 0x1000000000000ull
@@ -54,8 +56,8 @@ static inline bool uaio_is_user_range(uint64_t addr, uint64_t bytes)
 }
 
 /*
- * Like uaio_is_user_range(), for memory that the library itself accesses: address NULL is
- * never mapped.
+ * Like uaio_is_user_range(), but also refuses addresses below 4096 (such as NULL),
+ * where nothing is mapped. For memory that the library itself accesses.
  */
 static inline bool uaio_is_accessible(uint64_t addr, uint64_t bytes)
 {
@@ -63,14 +65,14 @@ static inline bool uaio_is_accessible(uint64_t addr, uint64_t bytes)
 }
 
 /*
- * Return: whether all bytes of the range are readable, or writable. This makes a system
- * call for each page, so it is only for callers that must not fault.
+ * Return: whether all bytes of the range are readable, or writable. The functions make
+ * a system call for each page, so only callers that must not cause a SIGSEGV use them.
  */
 bool uaio_can_read(uint64_t addr, uint64_t bytes);
 bool uaio_can_write(uint64_t addr, uint64_t bytes);
 
 /*
- * Store 0 in the eight bytes at addr, of any alignment.
+ * Store 0 in the eight bytes at addr, which need not be aligned.
  * Return: false if they are not writable.
  */
 bool uaio_store_zero(uint64_t addr);

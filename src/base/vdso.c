@@ -4,8 +4,8 @@
  * call
  *
  * The C library's clock_gettime() uses the vDSO, too. But other libraries, such as
- * libfaketime, interpose clock_gettime(), which then returns another time than the
- * clock by which the kernel wakes sleepers.
+ * libfaketime, may interpose clock_gettime(). It then returns a time that differs from
+ * the clock by which the kernel wakes sleepers.
  */
 #include "base/sleep.h"
 
@@ -16,13 +16,18 @@
 #include <string.h>
 
 /*
- * The parts of an ELF object that this file uses. Pointers are valid in this process.
+ * The parts of an ELF object that this file uses. The pointers are addresses in this
+ * process.
  */
 struct object {
-	uintptr_t bias; /* added to addresses in the object */
+	/* difference between an address in this process and one in the file */
+	uintptr_t bias;
 	const Elf64_Sym *symbols;
 	const char *names;
-	/* Hash tables: either tells the number of symbols; NULL: the object lacks it */
+	/*
+	 * Hash tables; each shows how many symbols there are. NULL: the object lacks
+	 * this table.
+	 */
 	const uint32_t *hash;
 	const uint32_t *gnu_hash;
 };
@@ -68,8 +73,8 @@ static bool read_dynamic(const Elf64_Dyn *entry, struct object *object)
 }
 
 /*
- * A GNU hash table does not say how many symbols there are. The last symbol is the end
- * of the chain that begins last.
+ * Return: the number of symbols. A GNU hash table does not contain this number. So find
+ * the chain that begins last, and follow it to its end: this is the last symbol.
  */
 static uint32_t count_by_gnu_hash(const uint32_t *table)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * In libuaio-check.so: makes a memory access that helgrind or drd attributes to a request
- * (helgrind.c). The function is not in libuaio.so, as these tools are configured to report no races
- * in libuaio.so (tool/check/valgrind.c).
+ * Part of libuaio-check.so: makes a memory access, so that helgrind or drd detects a
+ * race with a request (helgrind.c). The function is not in libuaio.so, as these tools
+ * are configured to report no races in libuaio.so (tool/check/valgrind.c).
  *
  * Tested by test/run/checkers.py.
  */
@@ -15,14 +15,15 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* libuaio.so looks the function up by its name. */
+/* libuaio.so looks up this function by its name. */
 EXPORT void uaio_check_access(const void *at, size_t bytes, bool is_written,
 			      bool is_helgrind);
 
 /*
- * helgrind checks the memory of a system call even if the call fails. So make system calls
- * with an offset that no file has: they fail before the kernel uses the memory. They are not
- * made through the C library, as helgrind reports no race inside its functions.
+ * helgrind checks the memory of a system call even if the call fails. So this function
+ * makes system calls with an offset that is invalid: the kernel refuses them before it
+ * uses the memory. The function does not use the C library, as helgrind reports no race
+ * inside the C library.
  */
 static void access_by_call(const void *at, size_t bytes, bool is_written)
 {
@@ -33,8 +34,9 @@ static void access_by_call(const void *at, size_t bytes, bool is_written)
 }
 
 /*
- * drd does not check the memory of system calls. So read the memory, even if the request
- * writes it. The asm statement keeps loads whose value is not used from being optimised away.
+ * drd does not check the memory of system calls. So this function reads the memory,
+ * even if the request writes it. The asm statement keeps the compiler from removing the
+ * loads, whose values are not used.
  */
 static void access_by_loads(const char *at, size_t bytes)
 {

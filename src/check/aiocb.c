@@ -17,15 +17,25 @@ struct state {
 };
 
 static struct {
-	struct uaio_lock lock; /* rank STACKS: no lock is taken under it */
-	/* under the lock; if two aiocbs share a slot, one overwrites the state of the other */
+	/*
+	 * The lock has the rank UAIO_RANK_STACKS. A thread that holds the lock acquires
+	 * no other one.
+	 */
+	struct uaio_lock lock;
+	/*
+	 * Under the lock. If two aiocbs have the same slot, one overwrites the other's
+	 * state.
+	 */
 	struct state states[AIOCBS];
 } aiocbs;
 
 void uaio_check_aiocbs_init(void)
 {
 	aiocbs.lock = (struct uaio_lock){ 0 };
-	/* In a child of fork(), none of the parent's requests exists. */
+	/*
+	 * None of the parent's requests exists in a child of fork(). So forget their
+	 * aiocbs.
+	 */
 	for (unsigned i = 0; i < AIOCBS; i++)
 		aiocbs.states[i].aiocb = 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * AddressSanitizer: poison memory of requests (checker.h). Tested by
+ * AddressSanitizer: poison the memory of requests in flight (checker.h). Tested by
  * test/run/checkers.py.
  */
 #include "check/checker.h"
@@ -13,18 +13,21 @@
 
 enum {
 	GRANULE = 8,
-	POISONED = 0xf7, /* the value that __asan_poison_memory_region() sets */
+	/* The value of the shadow byte that __asan_poison_memory_region() sets. */
+	POISONED = 0xf7,
 };
 
 /*
- * Functions of the sanitizer, from its <asan_interface.h>; NULL if it is not in the process.
+ * Functions of AddressSanitizer, from <asan_interface.h>; NULL if it is not in the
+ * process.
  */
 static struct {
 	void *(*find)(void *at, size_t bytes);
 	void (*report)(void *pc, void *bp, void *sp, void *at, int is_write,
 		       size_t bytes, unsigned experiment);
 	void *(*reported_at)(void);
-	uintptr_t offset; /* address of the shadow of address 0 */
+	/* shadow memory: address of the shadow byte of address 0 */
+	uintptr_t offset;
 } asan;
 
 static void *look_up(const char *name)
@@ -89,16 +92,25 @@ static uintptr_t last_of(const struct uaio_check_part *part)
 	return (part->at + part->bytes - 1) / GRANULE * GRANULE;
 }
 
-/* Return: the shadow byte of a granule while a part that begins at `at` is in flight. */
+/*
+ * Return: the shadow byte of the granule (8 bytes of memory) while a request uses the
+ * bytes from address `at` to the granule's end.
+ */
 static uint8_t poisoned_from(uintptr_t at, uintptr_t granule)
 {
 	return at > granule ? (uint8_t)(at - granule) : POISONED;
 }
 
-/* These functions access the shadow, so the sanitizer must not check them. */
+/*
+ * Marks functions that access the shadow memory. The sanitizer must not check these
+ * functions.
+ */
 #define NO_ASAN __attribute__((no_sanitize_address))
 
-/* Return: whether the program may use bytes in the granule, but none after part. */
+/*
+ * Return: whether the last byte of the granule that the program may use is in the part.
+ * Only then the granule may be poisoned: it has no usable byte after the part.
+ */
 static NO_ASAN bool ends_in(const struct uaio_check_part *part,
 			    uintptr_t granule)
 {
@@ -109,16 +121,20 @@ static NO_ASAN bool ends_in(const struct uaio_check_part *part,
 	       usable <= part->at + part->bytes;
 }
 
-/* Eight bytes of the shadow at once, as most granules are in the middle of a part. */
+/*
+ * Eight shadow bytes. One access reads or writes all of them, as most granules are in
+ * the middle of a part and have the same shadow.
+ */
 typedef uint64_t __attribute__((may_alias, aligned(1))) eight;
 
 enum { EIGHT = 8 * GRANULE };
 static const uint64_t EIGHT_POISONED = UINT64_C(0xf7f7f7f7f7f7f7f7);
 
 /*
- * Set the shadow of the eight granules from granule on to `to`, if all are in the part,
- * none is the last, and their shadow is `from`.
- * Return: whether this was so.
+ * Change the shadow of eight granules, which begin at `granule`, from `from` to `to`.
+ * But change nothing unless all eight are in the part, all have the shadow `from`, and
+ * the part's last granule is not among them.
+ * Return: whether the shadow was changed.
  */
 static NO_ASAN bool turn_eight(const struct uaio_check_part *part,
 			       uintptr_t granule, uintptr_t last, uint64_t from,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Recording the memory of requests when they are submitted */
+/* Checks and records the memory of requests at their submission */
 #include "check/check.h"
 
 #include "base/atomic.h"
@@ -13,16 +13,18 @@
 #include "check/hint.h"
 
 enum {
-	CALLS = 1024, /* slots for counts of calls: calls_of() */
-	/* For a request with more bytes no hash is computed. */
+	/* number of slots of the array `calls` */
+	CALLS = 1024,
+	/* The module computes no hash for requests with more bytes. */
 	HASHED_MAX = 1 << 20,
 };
 
 static bool is_on; /* immutable after init */
 
 /*
- * atomic: for each thread the number of submitting calls that have ended. If two threads share
- * a slot, a completion may be posted before its submitting call ends.
+ * atomic: for each thread, the number of its submitting calls (such as io_submit) that
+ * have ended. Two threads may have the same slot. Then a completion may be posted
+ * before the call that submitted its request has ended.
  */
 static uint32_t calls[CALLS];
 
@@ -60,7 +62,10 @@ bool uaio_check_is_on(void)
  * Submission
  */
 
-/* A piece of memory, and the first byte of it that the program must not use; 0: none. */
+/*
+ * A piece of a request's memory. `byte` is the piece's first byte that the program must
+ * not use, or 0 if there is none.
+ */
 struct bad {
 	enum uaio_memory what;
 	uintptr_t byte, at;
@@ -68,18 +73,26 @@ struct bad {
 	bool is_written;
 };
 
-/* What is found out about a request before the lock is taken. */
+/*
+ * What uaio_check_submit() finds out about a request before it creates the record.
+ */
 struct submission {
 	const struct uaio_sqe *sqe;
 	struct uaio_check_walk walk;
-	/* bounds of the thread's stack, if the thread runs on it */
+	/* bounds of the thread's own stack, if the thread is running on it */
 	struct uaio_check_span stack;
 	uint32_t nr;
-	/* the kernel only reads its memory, of which there is a hash */
+	/*
+	 * the kernel only reads the request's memory, and `hash` is the hash of this
+	 * memory
+	 */
 	bool reads_all;
 	uint64_t hash;
 	size_t hashed;
-	struct bad bad; /* the first piece with a bad byte, if there is one */
+	/*
+	 * the first piece that contains a bad byte; if there is none, bad.byte is 0
+	 */
+	struct bad bad;
 };
 
 static bool is_poisoned(const void *arg, const struct uaio_check_part *part)
@@ -89,8 +102,9 @@ static bool is_poisoned(const void *arg, const struct uaio_check_part *part)
 }
 
 /*
- * Return: the first byte that the program may not use, or 0. Bytes that a request in flight
- * uses do not count: such an overlap is another kind of error.
+ * Return: the first byte that the program must not use, or 0. Bytes that another
+ * request in flight uses are skipped: such an overlap is reported as another kind of
+ * error.
  */
 static uintptr_t find_bad(uintptr_t at, size_t bytes)
 {
@@ -109,8 +123,9 @@ static uintptr_t find_bad(uintptr_t at, size_t bytes)
 }
 
 /*
- * Have memcheck check a piece of memory, unless a request in flight uses some of it: memcheck
- * would report this use, and also that the library reads the memory for a hash.
+ * Have memcheck check a piece of memory. But if a request in flight uses some of this
+ * memory, do nothing: memcheck would report this use, and also that the library reads
+ * the memory for a hash.
  */
 static void have_memcheck_look(struct submission *submission)
 {
@@ -127,7 +142,10 @@ static void have_memcheck_look(struct submission *submission)
 					       bad->is_written, &bad->byte);
 }
 
-/* Check a piece of memory, unless a bad one was found already. */
+/*
+ * Check a piece of the request's memory. Do nothing if an earlier piece was already
+ * bad.
+ */
 static void find_wrong(struct submission *submission, uintptr_t at,
 		       size_t bytes, bool is_written)
 {
@@ -153,13 +171,13 @@ static void look(void *arg, uintptr_t at, size_t bytes, bool is_written)
 
 	submission->nr++;
 	find_wrong(submission, at, bytes, is_written);
-	/* The kernel writes only its result there, no data. */
+	/* `at` is the aiocb: the kernel writes only the result there, no data. */
 	if (uaio_check_is_control(submission->sqe, at))
 		return;
 	submission->hashed += bytes;
 	/*
-	 * If memcheck has reported a byte, it would also report that the library reads it for
-	 * the hash.
+	 * If memcheck has reported a byte, compute no hash: memcheck would also report
+	 * that the library reads this byte.
 	 */
 	submission->reads_all = submission->reads_all && !is_written &&
 				!submission->bad.byte &&
@@ -169,9 +187,11 @@ static void look(void *arg, uintptr_t at, size_t bytes, bool is_written)
 
 struct adding {
 	const struct submission *submission;
-	uint32_t number;  /* of the record */
-	uint32_t *end;    /* where to store the index of the next part */
-	bool may_overlap; /* other pieces are near */
+	uint32_t number; /* of the record */
+	/* where add_part_locked() stores the number of the next part */
+	uint32_t *end;
+	/* pieces of other requests may overlap the pieces of this request */
+	bool may_overlap;
 };
 
 static void add_part_locked(void *arg, uintptr_t at, size_t bytes,
@@ -199,15 +219,18 @@ static void add_part_locked(void *arg, uintptr_t at, size_t bytes,
 	adding->may_overlap |= uaio_check_index_may_have(at, bytes);
 	add_relaxed(&uaio_checked.nr_stack_parts, part->is_on_stack);
 	uaio_check_index_add(part);
-	/* The program may read an aiocb or a msghdr while the request is in flight. */
+	/*
+	 * The program may read an aiocb or a msghdr while the request is in flight, so
+	 * do not forbid this.
+	 */
 	if (!adding->submission->bad.byte && !part->is_control &&
 	    !uaio_check_is_header(adding->submission->sqe, at))
 		uaio_checker_take(part);
 }
 
 /*
- * Return: whether part's request and the other request must not use the memory at the same
- * time.
+ * Return: whether the request of `part` and the request of `other` must not use the
+ * memory at the same time.
  */
 static bool is_in_the_way(const void *arg, const struct uaio_check_part *other)
 {
@@ -218,7 +241,10 @@ static bool is_in_the_way(const void *arg, const struct uaio_check_part *other)
 	       !uaio_check_record_of(other)->is_ordered;
 }
 
-/* Return: whether another request uses memory of this one; *ret then reports it. */
+/*
+ * Return: whether another request uses memory of this request. Then *ret is a report of
+ * this overlap.
+ */
 static bool find_overlap_locked(const struct uaio_check_record *record,
 				struct uaio_check_report *ret)
 {
@@ -230,7 +256,8 @@ static bool find_overlap_locked(const struct uaio_check_record *record,
 		if (!other)
 			continue;
 		/*
-		 * One request changes bytes that the other reads, so both hashes are invalid.
+		 * The two requests share memory, and one of them writes it. So the
+		 * hashes of both requests are invalid.
 		 */
 		store_relaxed(&uaio_check_record_of(part)->has_hash, false);
 		store_relaxed(&uaio_check_record_of(other)->has_hash, false);
@@ -251,16 +278,16 @@ static bool find_overlap_locked(const struct uaio_check_record *record,
 }
 
 /*
- * Return: whether memory of the request is on the stack below the stack pointer, that is, in a
- * frame that has ended; *ret then reports it.
+ * Return: whether memory of the request is below the stack pointer, and so was in a
+ * stack frame that has ended. Then *ret is a report of this error.
  */
 static bool find_dead_at_once_locked(const struct submission *submission,
 				     const struct uaio_check_record *record,
 				     struct uaio_check_report *ret)
 {
 	/*
-	 * Memory far below the stack pointer may be something else, as there may be no guard
-	 * page.
+	 * Memory far below the stack pointer possibly does not belong to the stack, as
+	 * a stack may have no guard page.
 	 */
 	enum { NEAR = 16384 };
 	uintptr_t sp = uaio_check_sp(&submission->walk);
@@ -271,7 +298,10 @@ static bool find_dead_at_once_locked(const struct submission *submission,
 		if (part->at < submission->stack.begin || part->at >= sp ||
 		    sp - part->at > NEAR || !submission->stack.end)
 			continue;
-		/* Functions called later change this memory, so its hash is invalid. */
+		/*
+		 * Functions that the program calls later change this memory, so its
+		 * hash becomes invalid.
+		 */
 		store_relaxed(&uaio_check_record_of(part)->has_hash, false);
 		*ret = uaio_check_report_of_locked(record, part,
 						   UAIO_CHECK_KIND_STACK);
@@ -281,7 +311,10 @@ static bool find_dead_at_once_locked(const struct submission *submission,
 	return false;
 }
 
-/* Report that submitted memory is not the program's to use, or is not initialised. */
+/*
+ * Report that the program must not use some of the submitted memory, or has not
+ * initialised it.
+ */
 static void report_bad(const struct submission *submission,
 		       const struct uaio_check_record *record)
 {
@@ -314,7 +347,10 @@ static void report_bad(const struct submission *submission,
 	uaio_check_making_end(&making);
 }
 
-/* Return: whether a request in flight uses the byte; *ret then reports it. */
+/*
+ * Return: whether a request in flight uses the byte. Then *ret is a report of the
+ * program's access to the byte.
+ */
 static bool find_touched(uintptr_t at, struct uaio_check_report *ret)
 {
 	const struct uaio_check_part *part;
@@ -373,7 +409,7 @@ static void fill(struct uaio_check_record *record,
 		.data = sqe->data,
 		.hash = submission->hash,
 	};
-	/* relaxed: the thread's own count */
+	/* relaxed: only this thread writes its count */
 	record->call = load_relaxed(calls_of(record->thread));
 }
 
@@ -472,7 +508,10 @@ void uaio_check_drop(uint32_t record)
 
 void uaio_check_call_is_over(void)
 {
-	/* relaxed: a thread that reads the old count only holds a completion back longer */
+	/*
+	 * relaxed: if another thread reads the old count, it only delays a completion
+	 * longer
+	 */
 	add_relaxed(calls_of(uaio_check_me()), 1);
 }
 
@@ -480,7 +519,10 @@ bool uaio_check_is_over(uint32_t number)
 {
 	const struct uaio_check_record *record = uaio_check_record(number);
 
-	/* relaxed: if the old count is read, the completion is only held back longer */
+	/*
+	 * relaxed: if this thread reads the old count, the completion is only delayed
+	 * longer
+	 */
 	return load_relaxed(calls_of(record->thread)) != record->call;
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The completion of requests whose memory is checked. Tested by test-check.c. */
+/*
+ * What happens to the memory records of a request when the request completes. Tested by
+ * test-check.c.
+ */
 #include "check/check.h"
 
 #include "base/atomic.h"
@@ -16,7 +19,10 @@ struct span {
 
 enum { SPANS_MAX = 64 };
 
-/* Return: the number of pieces in the hash; 0: the request has no hash, or too many pieces. */
+/*
+ * Store in ret the pieces of memory that the hash covers.
+ * Return: their number; 0: the request has no hash, or too many pieces.
+ */
 static unsigned spans_of_locked(const struct uaio_check_record *record,
 				struct span *ret)
 {
@@ -34,7 +40,10 @@ static unsigned spans_of_locked(const struct uaio_check_record *record,
 	return nr;
 }
 
-/* Return: the first piece that is not an aiocb; if there is none, the first. */
+/*
+ * Return: the request's first piece of memory that is not an aiocb; if there is none,
+ * the first piece.
+ */
 static const struct uaio_check_part *
 first_locked(const struct uaio_check_record *record)
 {
@@ -46,8 +55,9 @@ first_locked(const struct uaio_check_record *record)
 }
 
 /*
- * Compare the hash with the one of the submission. The calling thread owns the request, so the
- * record stays.
+ * Compute the hash again. If it differs from the hash at the submission, report that
+ * the program has changed the data. The calling thread owns the request, so no other
+ * thread drops the record.
  */
 static void look_for_change(const struct uaio_check_record *record)
 {
@@ -62,7 +72,9 @@ static void look_for_change(const struct uaio_check_record *record)
 					     UAIO_CHECK_KIND_CHANGED);
 	uaio_check_unlock();
 	for (unsigned i = 0; i < nr; i++)
-		/* Unmapped memory is reported by uaio_check_memory_ends(). */
+		/*
+		 * The memory is not mapped: uaio_check_memory_ends() reports this.
+		 */
 		if (!uaio_check_hash(spans[i].at, spans[i].bytes, &hash))
 			return;
 	if (nr && hash != report.record.hash)
@@ -70,8 +82,8 @@ static void look_for_change(const struct uaio_check_record *record)
 }
 
 /*
- * Under valgrind: report memory that was freed while the request was in flight; memcheck has
- * reported where.
+ * Under valgrind: report memory that was freed while the request was in flight.
+ * memcheck itself reports where it was freed.
  */
 static void look_for_freed(const struct uaio_check_record *record)
 {
@@ -84,7 +96,7 @@ static void look_for_freed(const struct uaio_check_record *record)
 	     i = uaio_check_part(i)->next) {
 		struct uaio_check_part *part = uaio_check_part(i);
 
-		/* The end of a stack frame is reported by gone.c. */
+		/* gone.c reports that a stack frame has ended. */
 		is_wrong = !part->is_gone && !part->is_on_stack &&
 			   uaio_memcheck_has_ended(part);
 		if (is_wrong)
@@ -97,25 +109,33 @@ static void look_for_freed(const struct uaio_check_record *record)
 	report.at = report.part.at;
 	report.bytes = report.part.bytes;
 	report.did = "free, or the end of a stack frame";
-	/* Check the byte before it, as the kernel's write made the memory addressable. */
+	/*
+	 * The kernel's write has made the memory itself addressable again. So have
+	 * memcheck check the byte before the memory.
+	 */
 	(void)uaio_memcheck_look(report.at - 1, 1, true, &byte);
 	uaio_check_report(&report);
 }
 
-/* Return: the most bytes that a request with this result has written to memory. */
+/*
+ * Return: how many bytes a request with this result has written to memory at most.
+ */
 static uint64_t written_bytes(const struct uaio_check_record *record,
 			      int64_t res)
 {
 	if (res < 0)
 		return 0;
-	/* The result of other operations is 0, or does not count all bytes written. */
+	/*
+	 * The results of other operations do not count all bytes that the kernel
+	 * writes.
+	 */
 	if (record->op != UAIO_OP_READ && record->op != UAIO_OP_READV &&
 	    record->op != UAIO_OP_RECV)
 		return UINT64_MAX;
 	return (uint64_t)res;
 }
 
-/* Mark memory that the kernel has written as initialised. */
+/* The kernel has written memory of the request: mark this memory as initialised. */
 static void note_written(const struct uaio_check_record *record, int64_t res)
 {
 	uint64_t left = written_bytes(record, res);
@@ -149,7 +169,7 @@ void uaio_check_complete(uint32_t number, int64_t res)
 		note_written(record, res);
 	if (record->thread == uaio_check_me())
 		uaio_check_look_at_stack();
-	/* relaxed: read again under the lock */
+	/* relaxed: look_for_change() reads has_hash again under the lock */
 	if (load_relaxed(&record->has_hash))
 		look_for_change(record);
 	if (unlikely(uaio_hint_is_on()))

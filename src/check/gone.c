@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that a request in flight uses while the program frees it, or returns from the
- * function in whose frame it is
+ * Finds requests in flight whose memory the program frees, or is in the frame of a
+ * function that returns
  *
  * Tested by test-check.c.
  */
@@ -14,7 +14,7 @@
 #include "check/hint.h"
 
 /*
- * Return: a part in the stack frame of a function that has returned in this thread; or NULL.
+ * Return: a part in the frame of a function that has returned in this thread; or NULL.
  */
 static struct uaio_check_part *
 find_dead_locked(uintptr_t thread, const struct uaio_check_walk *walk)
@@ -42,7 +42,10 @@ void uaio_check_look_at_stack(void)
 	struct uaio_check_walk walk;
 	struct uaio_check_span stack;
 
-	/* relaxed: a thread sees at least the requests that it has submitted itself */
+	/*
+	 * relaxed: this thread sees at least the requests that it has submitted itself,
+	 * and it looks for no others here
+	 */
 	if (!uaio_check_is_on() ||
 	    (!load_relaxed(&uaio_checked.nr_stack_parts) &&
 	     !uaio_check_provided_has_stack()))
@@ -62,7 +65,10 @@ void uaio_check_look_at_stack(void)
 		part->is_on_stack = false;
 		uaio_checker_give_back(part);
 		sub_relaxed(&uaio_checked.nr_stack_parts, 1);
-		/* Functions called later change this memory, so its hash is invalid. */
+		/*
+		 * Functions that the program calls later change this memory, so its
+		 * hash becomes invalid.
+		 */
 		store_relaxed(&uaio_check_record_of(part)->has_hash, false);
 		uaio_check_unlock();
 		uaio_check_report(&report);
@@ -107,7 +113,10 @@ bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at, size_t bytes)
 			report = uaio_check_report_of_locked(
 				uaio_check_record_of(part), part,
 				says[end].kind);
-			/* From now on memory at this address is no longer the request's. */
+			/*
+			 * From now on, memory at this address does not belong to the
+			 * request.
+			 */
 			uaio_checker_give_back(part);
 			uaio_check_index_remove(part);
 			part->is_gone = true;
@@ -151,8 +160,8 @@ void uaio_check_say_closed(uint32_t number)
 		record, uaio_check_part(record->parts), UAIO_CHECK_KIND_CLOSED);
 	uaio_check_unlock();
 	/*
-	 * The request may be complete by now. A cancelled request that only reads memory does
-	 * no harm.
+	 * Report nothing if the request is complete or cancelled by now, or if it only
+	 * reads memory: then it does no harm.
 	 */
 	if (!is_in_use || !report.part.is_written)
 		return;

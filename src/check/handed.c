@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libuaio-check.so: functions of liburing that write memory of the program. Functions by which
- * a program gets completions are in taken.c.
+ * Part of libuaio-check.so: interposes functions of liburing that write memory of the
+ * program. taken.c interposes the functions by which a program gets completions.
  *
- * MemorySanitizer does not see writes by code that it has not instrumented, nor by the kernel
- * or the library. The functions here mark the memory as initialised.
+ * MemorySanitizer sees only what instrumented code writes, not what the kernel, the
+ * library or other code writes. The functions here tell it that the written memory is
+ * initialised.
  *
  * Tested by test/run/checkers.py.
  */
@@ -19,7 +20,11 @@ static_assert(offsetof(struct ring, flags) == 192, "as liburing's");
 enum {
 	PARAMS_BYTES = 120,
 	PROBE_BYTES =
-		16, /* bytes of the head; each operation has 8 bytes more */
+		/*
+		 * size of the head of struct io_uring_probe; an entry of 8 bytes for
+		 * each operation follows
+		 */
+	16,
 	PROBED_BYTES = 8,
 	SQE128 = 1 << 10, /* IORING_SETUP_SQE128 */
 	BUFFER_BYTES = 16,
@@ -46,7 +51,10 @@ EXPORT void *io_uring_setup_buf_ring(struct ring *ring, unsigned nr_entries,
 EXPORT int io_uring_buf_ring_head(struct ring *ring, int group,
 				  uint16_t *ret_head);
 
-/* The sanitizer may still have the state of the mapping that was at this address before. */
+/*
+ * Another mapping may have been at this address, and the sanitizer may still have the
+ * state of that mapping's memory.
+ */
 static void hand_mapped(const void *at, size_t bytes)
 {
 	if (at)
@@ -111,7 +119,7 @@ int io_uring_queue_init_mem(unsigned nr_entries, struct ring *ring,
 	if (ret >= 0) {
 		hand_ring(ring);
 		uaio_shim_hand(params, PARAMS_BYTES);
-		/* The result is the size of the rings, in bytes. */
+		/* On success, ret is the size of the rings in bytes. */
 		hand_mapped(memory, (size_t)ret);
 	}
 	return ret;

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * helgrind and drd of valgrind: the order of the program's threads, and the memory of
- * requests, reported to them by client requests (valgrind.h)
+ * Tells helgrind and drd of valgrind, by client requests (valgrind.h), in which order
+ * the program's threads run, and what memory AIO requests use
  *
- * Both tools treat the library's threads as threads of the program. They do not see an order
- * that atomic accesses establish, neither in the library nor in the program. `uaio check`
- * configures the tools not to report accesses by the library (tool/check/valgrind.c).
+ * Both tools treat the library's threads as threads of the program. They do not know
+ * that atomic accesses order threads, neither in the library nor in the program. `uaio
+ * check` configures the tools not to report accesses by the library
+ * (tool/check/valgrind.c).
  *
- *   V1  What a thread does before it submits is ordered before what another thread does after
- *       a call that gets completions of the queue. The order is attached to the address of the
- *       queue's tail, as in tsan.c. A function of the program that is called for a completion
- *       is ordered after the submission, too.
- *   V2  The library accesses the request's memory at its submission, in the submitting thread.
- *       So if another thread uses the memory without being ordered to the submission, the tool
- *       finds a race. The function that makes this access is in libuaio-check.so, for which
+ *   V1  What a thread does before it submits happens before what another thread does after a
+ *       call that gets completions of the same queue. The tools know this order by the
+ *       address of the queue's tail, as in tsan.c. If the library calls a function of the
+ *       program for a completion, the submission also happens before this call.
+ *   V2  At submission, the library accesses the request's memory in the submitting thread. So
+ *       if another thread uses the memory without being ordered after the submission, the tool
+ *       finds a race. The function that makes the access is in libuaio-check.so, for which
  *       the tools do report races.
- *   V3  When the request is complete, the tools must forget the access: a program may find the
- *       completion by reading the ring, in which the tools see no order. helgrind cannot
- *       forget an access. So it is made to ignore the memory until the program frees or
- *       submits it again.
+ *   V3  When the request is complete, the tools must forget this access: a program may find
+ *       the completion by reading the ring, and the tools do not know that such a read
+ *       orders the threads. helgrind cannot forget an access. So the library makes helgrind
+ *       ignore the memory until the program frees the memory or submits it again.
  *   V4  The tools ignore memory that the program and the library use by atomic accesses:
- *       control blocks, arrays of provided buffers, mapped rings. They also ignore
- *       provided buffers, as a request may write them at any time.
+ *       control blocks, arrays of provided buffers, mapped rings. They also ignore provided
+ *       buffers, as a request may write them at any time.
  *
  * Tested by test/run/checkers.py.
  */
@@ -42,11 +43,16 @@ enum tool {
 
 static enum tool tool; /* immutable after init */
 
-/* A function of libuaio-check.so; NULL if that is not loaded. */
+/* Pointer to a function of libuaio-check.so; NULL if that library is not loaded. */
 static void (*make_access)(const void *at, size_t bytes, bool is_written,
 			   bool is_helgrind);
 
-/* Addresses that stand for all transfers (T4 of tsan.c) and for all completions (V1). */
+/*
+ * The tools connect the threads of an order by an address. &transfers stands for the
+ * order of requests that write data before requests that read data (T4 of tsan.c).
+ * &completions stands for the order of completions before calls of the program's
+ * functions (V1).
+ */
 static char transfers, completions;
 
 void uaio_helgrind_init(void)
@@ -55,7 +61,7 @@ void uaio_helgrind_init(void)
 
 	if (!uaio_valgrind_ask(UAIO_RUNNING_ON_VALGRIND, 0, 0, 0))
 		return;
-	/* Each tool responds only to its own requests. */
+	/* Only drd answers a request of drd. */
 	if (uaio_valgrind_ask(UAIO_DRD_THREAD_ID, 0, 0, 0))
 		tool = DRD;
 	else if (uaio_valgrind_ask(UAIO_HELGRIND_GET_ABITS, byte, 0, 1) == 1)
@@ -88,7 +94,7 @@ void uaio_helgrind_untrack(uintptr_t at, size_t bytes)
 				  at, bytes, 0);
 }
 
-/* Return: whether helgrind ignores some of the memory (V3). */
+/* Return: whether helgrind ignores some of this memory now (V3). */
 static bool is_untracked(uintptr_t at, size_t bytes)
 {
 	return tool == HELGRIND && uaio_valgrind_ask(UAIO_HELGRIND_GET_ABITS,
@@ -103,7 +109,10 @@ static void use(void *arg, uintptr_t at, size_t bytes, bool is_written)
 		uaio_helgrind_untrack(at, bytes);
 		return;
 	}
-	/* The program may read a msghdr while the request is in flight. */
+	/*
+	 * The program may read a msghdr while the request is in flight, so make no
+	 * access to it.
+	 */
 	if (uaio_check_is_header(sqe, at))
 		return;
 	if (is_untracked(at, bytes))

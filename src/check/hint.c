@@ -17,7 +17,8 @@
 #include "op/op.h"
 #include "check/checkint.h"
 
-enum { RWF_APPEND_ = 0x10 }; /* missing in older C libraries */
+/* some C libraries lack RWF_APPEND */
+enum { RWF_APPEND_ = 0x10 };
 enum {
 	TEXT_MAX = 256,
 	PAGE_BITS = 12,
@@ -25,33 +26,46 @@ enum {
 	MANY_PAGES = 256,
 };
 
-/* A request in flight. */
+/* A note: the data that this file keeps of a request in flight. */
 struct note {
 	struct list in_flight;
 	uint32_t stack;
 	uint8_t op;
 	bool is_in_use;
-	bool is_fixed; /* the request's fd is not a descriptor of the program */
+	/* fd is the index of a registered file, not a descriptor */
+	bool is_fixed;
 	bool is_ordered;
 	bool is_write;
 	bool is_appended;
-	bool has_data; /* user_data may be an address */
-	int fd;        /* -1: none */
+	/* user_data is possibly the address of memory */
+	bool has_data;
+	int fd; /* -1: none */
 	int64_t off;
-	uint64_t bytes; /* 0: the request has no range of a file */
+	/*
+	 * how many bytes the request reads or writes at the file offset `off`; 0: its
+	 * range of the file is not checked
+	 */
+	uint64_t bytes;
 	uint64_t data;
-	uintptr_t at; /* the memory of the request, if it is one piece */
+	/* address of the request's memory; 0 if it has several pieces */
+	uintptr_t at;
 	size_t size;
 };
 
 static struct {
 	bool is_on; /* immutable after init */
-	/* atomic: number of notes whose user_data points to a page with this slot */
+	/*
+	 * Each slot stands for many pages. atomic: number of requests whose user_data
+	 * points to a page of this slot
+	 */
 	uint32_t nr_near[PAGES];
 
 	/* under the lock */
 	struct uaio_lock lock; /* rank CHECK */
-	struct note *notes; /* mapped once; the index is that of the record */
+	/*
+	 * array, mapped once; a note has the same index as the record of its request
+	 */
+	struct note *notes;
 	struct list in_flight;
 } hints;
 
@@ -74,7 +88,10 @@ bool uaio_hint_init(uint32_t nr_records)
 	list_init(&hints.in_flight);
 	for (unsigned i = 0; i < PAGES; i++)
 		store_relaxed(&hints.nr_near[i], 0);
-	/* A child of fork() inherits notes, but no request is in flight in it. */
+	/*
+	 * A child of fork() inherits the notes, but has no request in flight: unmap
+	 * them.
+	 */
 	if (hints.notes)
 		(void)sys_munmap(hints.notes,
 				 nr_records * sizeof(*hints.notes));
@@ -107,7 +124,7 @@ static uint32_t *nr_near(uintptr_t at)
 	return &hints.nr_near[(at >> PAGE_BITS) % PAGES];
 }
 
-/* Return: whether the request's memory is one piece, at sqe->buf. */
+/* Return: whether all memory of the request is one piece, at sqe->buf. */
 static bool has_one_piece(const struct uaio_sqe *sqe)
 {
 	switch (sqe->op) {
@@ -120,7 +137,9 @@ static bool has_one_piece(const struct uaio_sqe *sqe)
 	}
 }
 
-/* Return: how many bytes of a file it reads or writes at its offset; or 0. */
+/*
+ * Return: how many bytes at its file offset the request reads or writes; 0: none.
+ */
 static uint64_t bytes_of(const struct uaio_sqe *sqe)
 {
 	switch (sqe->op) {
@@ -149,7 +168,10 @@ static struct note note_of(const struct uaio_sqe *sqe, uint32_t stack,
 		.is_ordered = is_ordered,
 		.is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE,
 		.is_appended = bytes && sqe->rw_flags & RWF_APPEND_,
-		/* With POSIX AIO, user_data is the aiocb, which aiocb.c checks. */
+		/*
+		 * With POSIX AIO, user_data is the address of the aiocb. The record of
+		 * the request contains this memory (memory.c), so no hint is needed.
+		 */
 		.has_data = sqe->door != UAIO_RULES_OF_POSIX &&
 			    sqe->data >= 1u << PAGE_BITS,
 		.fd = uaio_optab[sqe->op].has_no_file ? -1 : sqe->fd,
@@ -159,7 +181,9 @@ static struct note note_of(const struct uaio_sqe *sqe, uint32_t stack,
 	};
 }
 
-/* Return: a report about the request of a note; the caller adds the sentence. */
+/*
+ * Return: a report about the request of this note; the caller adds the sentence `did`.
+ */
 static struct uaio_check_report report_of(const struct note *note,
 					  enum uaio_check_kind kind)
 {
@@ -179,7 +203,7 @@ static struct uaio_check_report report_of(const struct note *note,
 	};
 }
 
-/* Return: a report that is not about a request. */
+/* Return: a report that concerns no single request. */
 static struct uaio_check_report report_of_none(enum uaio_check_kind kind)
 {
 	return (struct uaio_check_report){
@@ -208,7 +232,10 @@ static bool do_meet(const struct note *one, const struct note *other)
 	       (uint64_t)other->off < (uint64_t)one->off + one->bytes;
 }
 
-/* Return: whether the range of a request in flight overlaps note's; *ret is that request. */
+/*
+ * Return: whether a request in flight uses bytes of the same file range as `note`. *ret
+ * is the note of that request.
+ */
 static bool find_range_locked(const struct note *note, struct note *ret)
 {
 	list_for_each (pos, &hints.in_flight) {
@@ -223,7 +250,9 @@ static bool find_range_locked(const struct note *note, struct note *ret)
 	return false;
 }
 
-/* Return: whether offsets are positions in the file. */
+/*
+ * Return: whether fd is a file with positions, so that offsets of requests matter.
+ */
 static bool has_ranges(int fd)
 {
 	int flags = sys_fcntl(fd, F_GETFL, 0);
@@ -284,7 +313,8 @@ void uaio_hint_end(uint32_t record)
 }
 
 /*
- * Descriptors, buffers and user_data
+ * Requests in flight that use a closed descriptor, an unregistered buffer or a freed
+ * user_data
  */
 
 typedef bool is_meant_fn(const struct note *note, uintptr_t first,
@@ -303,7 +333,9 @@ static bool points_into(const struct note *note, uintptr_t first,
 	return note->has_data && note->data >= first && note->data <= last;
 }
 
-/* Return: whether is_meant accepts a request in flight; *ret is this request. */
+/*
+ * Return: whether is_meant returns true for some request in flight. *ret is its note.
+ */
 static bool find(is_meant_fn *is_meant, uintptr_t first, uintptr_t last,
 		 struct note *ret)
 {
@@ -374,8 +406,8 @@ bool uaio_hint_may_have(uintptr_t at, size_t bytes)
 	if ((last >> PAGE_BITS) - (at >> PAGE_BITS) >= MANY_PAGES)
 		return true;
 	/*
-	 * relaxed: a thread that frees memory of another thread's request must be ordered
-	 * after its submission
+	 * relaxed: the caller frees memory. If another thread has submitted the request
+	 * that uses this memory, the program must order the free after that submission.
 	 */
 	for (uintptr_t page = at >> PAGE_BITS; page <= last >> PAGE_BITS;
 	     page++)

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hints: use that the interfaces allow, but that is probably a mistake (uaio-check(1), HINTS)
+ * Hints: reports on what the interfaces allow, but what is probably a mistake
+ * (uaio-check(1), HINTS)
  *
- * Hints are on if the environment variables UAIO_CHECK_HINTS and UAIO_CHECK are set. Then
- * every request has a record, even if it uses no memory of the program. It also has a note
- * (the data kept for hints) from its submission until its completion is about to be posted.
+ * Hints are on if the environment variables UAIO_CHECK and UAIO_CHECK_HINTS are set.
+ * Then every request has a record, even if it uses no memory of the program. It also
+ * has a note (data kept for hints) from its submission until its completion is about to
+ * be posted.
  *
- *   H1  Notes change under the lock of hint.c, of rank CHECK. A thread that holds this lock
- *       takes no other lock, and writes no report.
- *   H2  The note of a request has the same index as the request's record.
+ *   H1  Notes change under the lock of hint.c, of rank CHECK. While a thread holds this lock,
+ *       it acquires no other lock, and writes no report.
+ *   H2  A note has the same index as the record of the same request.
  *
- * Thread-safety: any thread that has entered (proc/entry.h).
+ * Thread-safety: any thread that is inside the library (uaio_enter(), proc/entry.h).
  *
  * Tested by test/run/bugs.py, with examples/bugs/hints.
  */
@@ -24,49 +26,58 @@
 struct uaio_sqe;
 
 /*
- * Called each time the engine starts, if memory is checked. Return: false if memory is
- * refused.
+ * Called each time the library starts, if it checks memory.
+ * Return: false if the kernel refuses memory.
  */
 bool uaio_hint_init(uint32_t nr_records);
 
-/* Return: whether hints are on; constant while the engine is up. */
+/* Return: whether hints are on; constant while the library is started. */
 bool uaio_hint_is_on(void);
 
 /*
- * Return: whether the request needs a record and a note, even if it uses no memory of the
- * program.
+ * Return: whether a request needs a record and a note for the hints, even if it uses no
+ * memory of the program.
  */
 bool uaio_hint_wants(const struct uaio_sqe *sqe);
 
 /*
- * The calling thread submits the request of the record. stack: the number of the call stack
- * that submits it. is_ordered: the request waits for others, because of a link or a drain.
+ * The calling thread submits a request with this record. stack: the number of the
+ * thread's call stack. is_ordered: the request waits for other requests, because of a
+ * link or a drain.
  */
 void uaio_hint_submit(const struct uaio_sqe *sqe, uint32_t record,
 		      uint32_t stack, bool is_ordered);
 /* The record ends. */
 void uaio_hint_end(uint32_t record);
 
-/* The program closes these descriptors. */
+/* The program closes the descriptors from first to last. */
 void uaio_hint_closing(unsigned first, unsigned last);
 
-/* The program unregisters memory that it had registered with a ring. */
+/*
+ * The program unregisters this memory, which it had registered with a ring as a buffer.
+ */
 void uaio_hint_unregistered(uintptr_t at, size_t bytes);
 
 /*
  * Return: false if certainly no request in flight has a user_data that points into this
- * memory.
+ * memory; true if one may.
  */
 bool uaio_hint_may_have(uintptr_t at, size_t bytes);
-/* The program frees the memory. */
+/*
+ * The program frees this memory: report if the user_data of a request in flight points
+ * into it.
+ */
 void uaio_hint_freed(uintptr_t at, size_t bytes);
 
-/* Completions found no room in their ring; a system call puts them into the ring only now. */
+/*
+ * Completions found no room in the completion ring. Only now a system call moves them
+ * into the ring.
+ */
 void uaio_hint_overflowed(void);
 
 /*
- * A ring is closed with entries that were not submitted, and completions that the program has
- * not read.
+ * A ring is closed. nr_sqes: prepared entries that the program has not submitted.
+ * nr_cqes: completions that it has not read.
  */
 void uaio_hint_ring_ends(uint32_t nr_sqes, uint32_t nr_cqes);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Index: finds pieces of memory by address
+ * Index: finds pieces of requests' memory by address
  *
- * A small piece is in the bucket of its first page. So a search visits the buckets of the
- * searched pages and of a few pages before them. Large pieces are in a separate list.
- * Counters, which are read without the lock, show that no piece is near a page; for most calls
- * of free() nothing else is needed.
+ * A small piece is in the bucket of its first page. So a search visits the buckets of
+ * the searched pages and of a few pages before them. Large pieces are in a separate
+ * list. Counters, which are read without the lock, show whether a piece may be near a
+ * page. For most calls of free() the counters show that no piece is near, and no search
+ * is needed.
  *
  * Tested by test-check.c.
  */
@@ -16,15 +17,20 @@
 enum {
 	PAGE_BITS = 12,
 	BUCKETS = 4096,
-	SMALL_PAGES = 16, /* a piece with more pages is large */
-	MANY_PAGES = 256, /* a search for as many visits all buckets */
+	/* a piece with more pages than this is large */
+	SMALL_PAGES = 16,
+	/* a search for this number of pages, or more, visits all buckets */
+	MANY_PAGES = 256,
 };
 
 static struct {
 	struct list buckets[BUCKETS];
 	struct list large;
 	uint32_t nr_large; /* atomic */
-	/* atomic: number of pieces with a page in this slot */
+	/*
+	 * Each slot stands for many pages. atomic: number of pieces with a page of this
+	 * slot
+	 */
 	uint32_t nr_near[BUCKETS];
 } pieces;
 
@@ -55,8 +61,8 @@ static bool is_large(const struct uaio_check_part *part)
 }
 
 /*
- * relaxed: a thread that frees memory of another thread's request must be ordered after its
- * submission
+ * relaxed: another thread may free the memory. The program must order this free after
+ * the submission.
  */
 static void count(const struct uaio_check_part *part, uint32_t by)
 {

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memcheck of valgrind: protect memory of requests by client requests (valgrind.h)
+ * memcheck of valgrind: protects the memory of requests, by client requests
+ * (valgrind.h)
  *
- * While a request is in flight, memory that the kernel may write is marked inaccessible, so
- * that memcheck reports accesses by the program. memcheck also sees the system calls by which
- * the library fills this memory; `uaio check` configures it not to report them
- * (tool/check/valgrind.c).
+ * While a request is in flight, the memory that the kernel may write is marked
+ * inaccessible, so memcheck reports accesses by the program. memcheck also sees the
+ * system calls by which the library fills this memory; `uaio check` configures it not
+ * to report them (tool/check/valgrind.c).
  *
- * memcheck has its own allocator, so freed memory is found only at the completion. If an
- * allocated block begins where the memory begins, the block must still exist. Otherwise the
- * byte before the memory must still be accessible, as it belongs to the same block, mapping or
- * stack frame. If another request in flight has made this byte inaccessible, the memory of
- * this other request is checked instead.
+ * memcheck has its own allocator, so the library notices a free only at the completion.
+ * Then it checks the following. If an allocated block began where the memory begins,
+ * this block must still exist. Otherwise the byte before the memory must still be
+ * accessible, as this byte belongs to the same block, mapping or stack frame. If
+ * another request in flight has made this byte inaccessible, the library checks the
+ * memory of that other request instead.
  *
- * memcheck knows of each bit whether it is initialised (V bits). These are saved and
- * restored: the program may have initialised bytes that a short read does not write.
+ * memcheck records for each bit whether it is initialised (V bits). The library saves
+ * and restores the V bits, as the program may have initialised bytes that a short read
+ * does not write.
  *
  * Tested by test/run/checkers.py.
  */
@@ -38,7 +41,7 @@ enum {
 	MAKE_DEFINED_IF_ADDRESSABLE = UAIO_OF_MEMCHECK | 11,
 };
 
-/* The result of GET_VBITS and SET_VBITS if all of the memory is addressable. */
+/* GET_VBITS and SET_VBITS return this if all of the memory is addressable. */
 enum { ALL_IS_ADDRESSABLE = 1 };
 
 static bool is_here;
@@ -48,11 +51,14 @@ void uaio_memcheck_init(void)
 {
 	char byte = 0, bits;
 
-	/* Other tools do not respond to a request of memcheck. */
+	/* Only memcheck answers GET_VBITS, which is one of its requests. */
 	is_here = uaio_valgrind_ask(UAIO_RUNNING_ON_VALGRIND, 0, 0, 0) &&
 		  uaio_valgrind_ask(GET_VBITS, (uintptr_t)&byte,
 				    (uintptr_t)&bits, 1) == 1;
-	/* memcheck's own function returns 0 where no block begins. */
+	/*
+	 * malloc_usable_size() of memcheck itself returns 0 for an address at which no
+	 * block begins.
+	 */
 	if (is_here)
 		*(void **)&usable_size =
 			dlsym(RTLD_DEFAULT, "malloc_usable_size");
@@ -74,7 +80,7 @@ enum uaio_memory uaio_memcheck_look(uintptr_t at, size_t bytes, bool is_written,
 	return *ret_byte ? UAIO_MEMORY_UNINITIALISED : UAIO_MEMORY_GOOD;
 }
 
-/* Return: whether all bits are equal. */
+/* Return: whether all of these bits are equal. */
 static bool is_uniform(const uint8_t *bits, size_t bytes)
 {
 	if (bits[0] && bits[0] != UINT8_MAX)
@@ -93,7 +99,7 @@ static bool is_addressable(uintptr_t at)
 	       ALL_IS_ADDRESSABLE;
 }
 
-/* Return: whether a block of memcheck's allocator begins there. */
+/* Return: whether a block of memcheck's allocator begins at `at`. */
 static bool is_block(uintptr_t at)
 {
 	return usable_size && usable_size((void *)at);
@@ -105,7 +111,7 @@ static bool is_poisoned(const void *arg, const struct uaio_check_part *part)
 	return part->is_poisoned;
 }
 
-/* Called with the lock held. */
+/* The caller holds the lock of rank CHECK. */
 bool uaio_memcheck_has_ended(const struct uaio_check_part *part)
 {
 	if (!is_here || !part->is_poisoned)
@@ -116,8 +122,8 @@ bool uaio_memcheck_has_ended(const struct uaio_check_part *part)
 		if (!part->has_byte_before || is_addressable(part->at - 1))
 			return false;
 		/*
-		 * If a request in flight uses this byte, check the memory of that request
-		 * instead.
+		 * If another request in flight uses the byte before the memory, check
+		 * the memory of that request instead.
 		 */
 		part = uaio_check_index_find(part->at - 1, 1, is_poisoned,
 					     NULL);
@@ -135,7 +141,10 @@ void uaio_memcheck_protect(struct uaio_check_part *part)
 			MAP_PRIVATE | MAP_ANONYMOUS);
 	if (sys_is_map_error(bits))
 		return;
-	/* Another request in flight may use some of the memory. */
+	/*
+	 * If another request in flight uses part of the memory, GET_VBITS fails, and
+	 * the memory is not protected a second time.
+	 */
 	part->is_poisoned =
 		uaio_valgrind_ask(GET_VBITS, part->at, (uintptr_t)bits,
 				  part->bytes) == ALL_IS_ADDRESSABLE;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists the memory that the program must keep until a request is complete: what the system
- * call reads or writes. Arguments that the library copies at the submission (vectors, paths,
- * addresses) may be reused at once.
+ * Lists the memory that the system call of a request reads or writes. The program must
+ * keep this memory until the request is complete. The library copies other arguments
+ * (vectors, paths, addresses) at submission, so the program may reuse them at once.
  *
  * Tested by test-check.c.
  */
@@ -17,7 +17,7 @@
 
 enum {
 	STATX_BYTES = 256
-	/* the size of the kernel's struct statx, which musl may lack */
+	/* size of struct statx in the kernel; musl may lack this struct */
 };
 
 struct each {
@@ -41,7 +41,7 @@ static void add_written(const struct each *each, const void *at, size_t bytes)
 	add(&other, at, bytes);
 }
 
-/* Vectors that are adjacent in memory are one piece. */
+/* Report several vectors as one piece if they are adjacent in memory. */
 static void add_vectors(const struct each *each, const void *iovs, uint64_t nr)
 {
 	struct iovec sum = { .iov_len = 0 }, iov;
@@ -58,7 +58,10 @@ static void add_vectors(const struct each *each, const void *iovs, uint64_t nr)
 	add(each, sum.iov_base, sum.iov_len);
 }
 
-/* The control data of a message are read or written like its bytes. */
+/*
+ * If the kernel reads (or writes) a message's bytes, it also reads (or writes) its
+ * control data.
+ */
 static void add_message(const struct each *each, const struct uaio_args *args)
 {
 	add_vectors(each, args->in, args->in_bytes / sizeof(struct iovec));
@@ -75,11 +78,14 @@ void uaio_check_memory_of(const struct uaio_sqe *sqe,
 	struct each reads = { function, arg, .is_written = false };
 	struct each writes = { function, arg, .is_written = true };
 
-	/* The result is written there. */
+	/* The library writes the result to the aiocb. */
 	if (sqe->door == UAIO_RULES_OF_POSIX)
 		add(&writes, (const void *)(uintptr_t)sqe->data,
 		    sizeof(struct aiocb));
-	/* Its front-end chooses the memory when the request is executed. */
+	/*
+	 * If by_door is set, the memory is not known yet: the front-end (io_uring)
+	 * chooses it when the request is executed.
+	 */
 	if (sqe->by_door)
 		return;
 	switch (sqe->op) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * MemorySanitizer: informs it of each transfer. The sanitizer does not see when the kernel
- * writes memory, so it would report this memory as uninitialised; nor does it see when the
- * kernel reads uninitialised memory.
+ * Informs MemorySanitizer of each transfer. The sanitizer does not see that the kernel
+ * writes memory, and would report this memory as uninitialised. It also does not see
+ * that the kernel reads uninitialised memory.
  *
  * Tested by test/run/checkers.py.
  */
@@ -19,17 +19,21 @@
 #include "check/checkint.h"
 
 /*
- * Functions of the sanitizer, from its <msan_interface.h>; NULL if it is not in the process.
+ * Functions of the sanitizer, from <msan_interface.h>; NULL if it is not in the
+ * process.
  */
 static struct {
-	/* Return: the offset of the first byte that is not initialised, or -1. */
+	/*
+	 * Return: the offset of the first uninitialised byte of the memory; -1: there
+	 * is none.
+	 */
 	ssize_t (*find)(const void *at, size_t bytes);
 	void (*initialised)(const void *at, size_t bytes);
 	/* Report an uninitialised byte, if there is one; this usually ends the process. */
 	void (*report)(const void *at, size_t bytes);
 	/*
-	 * Mark the first nr arguments of the next call as initialised. NULL: the sanitizer
-	 * lacks the function.
+	 * Mark the first nr arguments of the next function call as initialised. NULL:
+	 * this version of the sanitizer lacks the function.
 	 */
 	void (*arguments)(size_t nr);
 } msan;
@@ -89,7 +93,9 @@ static void expect(const void *at, size_t bytes)
 		uaio_msan_initialised((uintptr_t)at, bytes);
 }
 
-/* The program limits the size of a peer's address. */
+/*
+ * The kernel writes the peer's address, up to the size that the program has passed.
+ */
 static void expect_peer(const struct uaio_sqe *sqe)
 {
 	const uint32_t *bytes = (const uint32_t *)(uintptr_t)sqe->len;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Provided buffers of io_uring, which requests with IOSQE_BUFFER_SELECT choose
+ * Checks provided buffers of io_uring, which requests with IOSQE_BUFFER_SELECT choose
  *
- * The program may read and write such a buffer, as no manual page forbids this. But until a
- * request has used the buffer, the program must not free or unmap the buffer's memory, or
- * return from the function of which it is a local variable. An error is reported when a
- * request chooses a buffer whose memory has ended. A program that frees its buffers and closes
- * its ring is correct.
+ * The program may read and write a provided buffer, as no manual page forbids this. But
+ * until a request has used the buffer, its memory must stay: the program must not free
+ * or unmap it, or return from the function of which it is a local variable. The error
+ * is reported when a request chooses the buffer afterwards. A program that frees its
+ * buffers and then closes its ring is correct.
  *
  *   V1  The buffers of a group are in a queue, in the order in which requests choose them.
- *   V2  A buffer is in the index until its memory has ended, or a request has chosen it.
- *   V3  The queue of a group changes under the ring's lock for its buffer groups, which is
- *       taken before the lock of this file.
+ *   V2  A buffer is in the address index (index.c) until the program frees its memory, or a
+ *       request chooses the buffer.
+ *   V3  The queue of a group changes under the lock that the ring has for its buffer groups.
+ *       A thread acquires this lock before the lock of this file.
  *
  * Tested by test-check.c.
  */
@@ -25,27 +26,38 @@
 #include "check/checker.h"
 #include "check/checkint.h"
 
-enum { BUFFERS = 65536 }; /* further buffers are not checked */
+/* At most this number of buffers is checked. */
+enum { BUFFERS = 65536 };
 
 struct buffer {
-	/* valid if it is in the index, or has ended */
+	/*
+	 * valid if the buffer is in the index, or the program has freed its memory
+	 */
 	struct uaio_check_part part;
-	/* the next buffer of its group, or of the free ones; 0: none */
+	/*
+	 * index of the next buffer in the group's queue, or in the list of free
+	 * entries; 0: none
+	 */
 	uint32_t next;
-	uint32_t stack; /* number of the call stack that provided it */
+	/* number of the call stack that provided the buffer */
+	uint32_t stack;
 	uint32_t end_stack;
 	bool is_in_index;
-	bool has_ended; /* its memory has ended, as `end` says */
+	/* the program has freed the buffer's memory; `end` says how */
+	bool has_ended;
 	enum uaio_check_end end;
 };
 
 static struct {
-	uint64_t life; /* changes when the engine starts */
+	/* a new number each time the library starts */
+	uint64_t life;
 
 	/* under the lock; mapped once, and never unmapped */
-	struct buffer *buffers; /* index 0 is not used */
+	/* index 0 is not used */
+	struct buffer *buffers;
 	uint32_t nr_buffers, free_buffer;
-	uint32_t nr_on_stack; /* atomic: written under the lock */
+	/* atomic: written under the lock */
+	uint32_t nr_on_stack;
 } provided;
 
 void uaio_check_provided_init(void)
@@ -106,7 +118,10 @@ static void end_locked(struct buffer *buffer, enum uaio_check_end end,
 	buffer->end_stack = stack;
 }
 
-/* A request has chosen the buffer: if the buffer's memory has ended, report that in *ret. */
+/*
+ * A request has chosen the buffer. If the program had freed its memory before, set *ret
+ * to this buffer.
+ */
 static void note_chosen_locked(const struct buffer *buffer,
 			       struct uaio_check_ended *ret)
 {
@@ -133,7 +148,7 @@ static void drop_first_locked(struct uaio_check_provided *group)
 }
 
 /*
- * Return: whether the group's buffers were recorded in this process, and not in its parent
+ * Return: whether the group's buffers were recorded in this process, not in its parent
  * before a fork().
  */
 static bool is_alive(const struct uaio_check_provided *group)
@@ -151,13 +166,15 @@ static void drop_all_locked(struct uaio_check_provided *group)
 		drop_first_locked(group);
 }
 
-/* The thread that provides buffers, and where it is in the program. */
+/*
+ * Where buffers are provided: the frames and the stack bounds of the calling thread.
+ */
 struct place {
 	struct uaio_check_walk walk;
 	struct uaio_check_span stack;
 };
 
-/* Return: false if too many buffers are recorded. */
+/* Return: false if there is no room to record another buffer. */
 static bool add_locked(struct uaio_check_provided *group,
 		       const struct uaio_check_buffer *what,
 		       const struct place *place)
@@ -186,8 +203,8 @@ static bool add_locked(struct uaio_check_provided *group,
 }
 
 /*
- * Make helgrind and drd ignore the buffers, as a request of any thread may write them at any
- * time.
+ * Make helgrind and drd ignore the buffers, as a request of any thread may write to
+ * them at any time.
  */
 static void untrack(unsigned nr, uaio_check_buffer_fn *function,
 		    const void *arg)
@@ -311,7 +328,10 @@ void uaio_check_provided_memory_ends(enum uaio_check_end end, uintptr_t at,
 
 bool uaio_check_provided_has_stack(void)
 {
-	/* relaxed: a thread sees at least the buffers that it has provided itself */
+	/*
+	 * relaxed: a thread sees at least the buffers that it has provided itself, and
+	 * it looks for no others on its stack
+	 */
 	return load_relaxed(&provided.nr_on_stack);
 }
 
@@ -350,7 +370,10 @@ void uaio_check_say_chosen(const struct uaio_check_ended *ended,
 		.did = did[ended->end],
 		.record = { .stack = ended->provided_at,
 			    .op = sqe->op,
-			    /* it may be a descriptor of the library */
+			    /*
+			     * Report no descriptor: sqe->fd may be a descriptor of the
+			     * library.
+			     */
 			    .fd = -1,
 			    .off = -1,
 			    .data = sqe->data },
@@ -359,7 +382,10 @@ void uaio_check_say_chosen(const struct uaio_check_ended *ended,
 		.now = ended->ended_at,
 	};
 
-	/* The program may have mapped other memory there for the buffer. */
+	/*
+	 * The memory is readable again: the program may have mapped new memory for the
+	 * buffer.
+	 */
 	if (ended->end == UAIO_CHECK_UNMAPPED &&
 	    uaio_can_read(ended->at, ended->bytes))
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the request that a race reported by ThreadSanitizer (tsan.c) is about; and passes
- * requests on to tsan.c and helgrind.c
+ * Passes requests to the checkers for data races (tsan.c, helgrind.c). If
+ * ThreadSanitizer reports a race, finds the request that the race is about.
  *
  * Tested by test/run/checkers.py.
  */
@@ -14,7 +14,10 @@
 #include "check/checker.h"
 #include "check/checkint.h"
 
-/* Memory of the requests that completed last, which the program may have used too early. */
+/*
+ * Pieces of memory of the latest completed requests. A race report may come after the
+ * completion, if the program used a piece too early.
+ */
 enum { PASTS = 256 };
 
 struct past {
@@ -23,7 +26,10 @@ struct past {
 };
 
 static struct {
-	/* how many were stored so far; nr and all are under the lock */
+	/*
+	 * nr and all change under the lock. nr counts all pieces that were ever stored,
+	 * also those that were overwritten.
+	 */
 	uint32_t nr;
 	struct past all[PASTS];
 } pasts;
@@ -110,7 +116,9 @@ static bool has_fiber(const void *arg, const struct uaio_check_part *part)
 	return uaio_check_record_of(part)->fiber;
 }
 
-/* Return: the latest such piece that contains the byte; or NULL. */
+/*
+ * Return: the piece of memory that contains the byte and was stored last; or NULL.
+ */
 static const struct past *find_past_locked(uintptr_t at)
 {
 	for (uint32_t i = 1; i <= PASTS && i <= pasts.nr; i++) {
@@ -122,7 +130,10 @@ static const struct past *find_past_locked(uintptr_t at)
 	return NULL;
 }
 
-/* Return: whether a request uses or has used the byte; *ret then reports it. */
+/*
+ * Return: whether a request uses the byte, or used it lately. Then *ret is a report of
+ * the race.
+ */
 static bool find(uintptr_t at, struct uaio_check_report *ret)
 {
 	const struct uaio_check_part *part;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The records of requests in flight (check.h, I1 and I2). Tested by test-check.c. */
+/*
+ * Keeps the records of requests in flight (check.h, I1 and I2). Tested by test-check.c.
+ */
 #include "check/checkint.h"
 
 #include <sys/mman.h>

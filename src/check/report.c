@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reports: a few lines of text each, appended to DIR/PID by one write
+ * Writes reports: each is a few lines of text, appended to the file DIR/PID by one
+ * write
  *
- * The fields of a line are separated by tabs. The first field is: report, what, thread,
- * request, other, stack, frame, end; begun for the first request; summary when the
- * process ends. `uaio check` reads the file, and shows it to its user.
- * tool/check/reports.c explains the fields.
+ * Tabs separate the fields of a line. The first field says what the line is. Lines of a
+ * report: report, what, thread, request, other, stack, frame and end. When the process
+ * makes its first request, it writes the line begun; when it ends, a line summary.
+ * `uaio check` reads the file, and shows it to its user. tool/check/reports.c explains
+ * the fields.
  *
- * A process reports each kind of error only once for each place in the program.
+ * For each place in the program, a process reports each kind of error only once.
  *
  * Tested by test-check.c.
  */
@@ -59,9 +61,10 @@ static const char *const kinds[] = {
 };
 
 static struct {
-	struct uaio_lock lock; /* rank STACKS: no lock is taken under it */
+	/* rank STACKS: while holding it, a thread acquires no other lock */
+	struct uaio_lock lock;
 
-	/* under the lock: places reported so far */
+	/* under the lock: hashes of places for which there was a report */
 	uint64_t places[PLACES];
 	unsigned nr_places;
 } reports;
@@ -93,7 +96,7 @@ static __attribute__((format(printf, 2, 3))) void add(struct text *text,
 		text->len = sizeof(text->buf) - 1;
 }
 
-/* The loaded object that contains pc, and its file. */
+/* The executable or shared library that contains pc, and its file name. */
 struct object {
 	uintptr_t pc;
 	uintptr_t base;
@@ -129,7 +132,7 @@ static int find_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 	return 1;
 }
 
-/* Return: whether it is one of the library's two shared objects. */
+/* Return: whether the object is one of the library's own two shared libraries. */
 static bool is_ours(const struct object *object)
 {
 	const char *name = uaio_base_name(object->path);
@@ -144,8 +147,8 @@ static void add_frame(struct text *text, uintptr_t pc)
 	Dl_info info;
 
 	/*
-	 * MemorySanitizer checks arguments of functions of the C library, so mark this one as
-	 * initialised.
+	 * MemorySanitizer checks the arguments of C library functions. So mark `object`
+	 * as initialised.
 	 */
 	uaio_msan_initialised((uintptr_t)&object, sizeof(object));
 	(void)dl_iterate_phdr(find_object, &object);
@@ -209,7 +212,8 @@ static struct use use_of(const struct uaio_check_part *part)
 }
 
 /*
- * Append what was found about a request in flight, and the full stop that ends the sentence.
+ * Append what was found about a request in flight, and end the sentence with a full
+ * stop.
  */
 static void add_what_of(struct text *text,
 			const struct uaio_check_report *report)
@@ -259,7 +263,10 @@ static void add_what_of(struct text *text,
 	}
 }
 
-/* Append what a checker in the process has found, and the full stop that ends the sentence. */
+/*
+ * Append what another checker in the process has found, and end the sentence with a
+ * full stop.
+ */
 static void add_what_of_checked(struct text *text,
 				const struct uaio_check_report *report)
 {
@@ -362,7 +369,7 @@ static void append(const struct text *text)
 	(void)uaio_append(path, text->buf, text->len);
 }
 
-/* Return: whether this is the first report of its kind for its place. */
+/* Return: whether no report of this kind was written for this place before. */
 static bool is_new(const struct uaio_check_report *report)
 {
 	uint64_t place = (uint64_t)report->kind << 56 ^
@@ -384,7 +391,7 @@ void uaio_check_report(const struct uaio_check_report *report)
 
 	if (report->kind != UAIO_CHECK_KIND_MADE && !is_new(report))
 		return;
-	/* The text is too large for a small stack. */
+	/* The text does not fit on a small stack. */
 	text = sys_mmap(NULL, sizeof(*text), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS);
 	if (sys_is_map_error(text))

@@ -2,12 +2,12 @@
 /*
  * libuaio-check.so, which `uaio check` loads before libuaio.so
  *
- * It interposes the functions that free memory, and notifies libuaio.so before the allocator
- * gets the memory. If a request in flight uses the memory, the memory is not freed, so the
- * program continues without harm. libuaio-check.so is a separate library, so that programs
- * that are not checked have no overhead. A program that is linked to its own allocator does
- * not call these functions. If a program runs with a sanitizer, the sanitizer notifies
- * libuaio.so instead (host/memory.c).
+ * libuaio-check.so interposes the functions that free memory, and notifies libuaio.so
+ * before the allocator gets the memory. If a request in flight uses the memory,
+ * libuaio-check.so does not free it, so the program continues without harm. A program
+ * that is not checked does not load this library, and has no overhead. A program that
+ * is linked to its own allocator does not call these functions. In a program with a
+ * sanitizer, the sanitizer notifies libuaio.so instead (host/memory.c).
  *
  * Tested by test-check.c.
  */
@@ -22,15 +22,21 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /*
- * Set by libuaio.so when loaded; atomic. The function returns whether a request in flight uses
- * some of the memory, which it has then reported.
+ * libuaio.so sets this pointer when it is loaded; atomic. The function returns whether
+ * a request in flight uses some of the memory. If so, it has reported this.
  */
 EXPORT bool (*uaio_check_freed)(const void *at, size_t bytes);
 
-/* Set by libuaio.so when loaded. The function gets a report of ThreadSanitizer. */
+/*
+ * libuaio.so sets this pointer when it is loaded. The function gets a report of
+ * ThreadSanitizer.
+ */
 EXPORT void (*uaio_check_hears)(void *report);
 
-/* Called by ThreadSanitizer, unless the sanitizer is linked into the program. */
+/*
+ * ThreadSanitizer calls this function for each race, unless the sanitizer is linked
+ * statically into the program.
+ */
 EXPORT void __tsan_on_report(void *report);
 
 void __tsan_on_report(void *report)
@@ -45,17 +51,18 @@ void __tsan_on_report(void *report)
 static struct {
 	void (*free)(void *);
 	void *(*realloc)(void *, size_t);
-	/* NULL if free() is from another library */
+	/* NULL if malloc_usable_size() is in another library than free() */
 	size_t (*usable_size)(void *);
 } next;
 
 /*
- * Set during dlsym(), which may free memory of the loader. Atomic accesses, because the
- * compiler would drop plain stores: it knows that dlsym() calls no function of this file.
+ * True while this thread is in dlsym(), which may free memory of the loader. Accesses
+ * are atomic, as the compiler would remove plain stores: it assumes that dlsym() calls
+ * no function of this file.
  */
 static _Thread_local bool is_looking __attribute__((tls_model("initial-exec")));
 
-/* Return: whether two functions are in one library. */
+/* Return: whether two functions are in the same library. */
 static bool are_together(void *one, void *other)
 {
 	Dl_info its, others;
@@ -82,13 +89,16 @@ __attribute__((constructor)) static void load(void)
 	find_next();
 }
 
-/* Return: the size of a block, or less. */
+/* Return: the usable size of a block, or a smaller number. */
 static size_t bytes_of(void *at)
 {
 	return next.usable_size ? next.usable_size(at) : 1;
 }
 
-/* Return: whether a request in flight uses the memory. If so, the memory is never freed. */
+/*
+ * Return: whether a request in flight uses the memory. If so, free() and realloc() of
+ * this file never free the memory.
+ */
 static bool is_in_flight(void *at)
 {
 	bool (*freed)(const void *, size_t) =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by the files of libuaio-check.so, the library that interposes functions of the I/O
- * interfaces
+ * Shared by the source files of libuaio-check.so, which interposes functions that free
+ * memory or do I/O
  */
 #ifndef UAIO_CHECK_SHIM_H
 #define UAIO_CHECK_SHIM_H
@@ -18,8 +18,8 @@
 extern bool uaio_shim_has_valgrind; /* defined in taken.c */
 
 /*
- * Make helgrind and drd ignore this atomic variable. Each tool knows one of the two requests
- * used here.
+ * Make helgrind and drd ignore this atomic variable. Each tool has its own client
+ * request for this; the other tool ignores that client request.
  */
 static inline void uaio_shim_hide(const void *at, size_t bytes)
 {
@@ -29,7 +29,10 @@ static inline void uaio_shim_hide(const void *at, size_t bytes)
 	uaio_valgrind_ask(UAIO_DRD_UNTRACK, (uintptr_t)at, bytes, 0);
 }
 
-/* Return: the function of this name in libuaio.so. The result is kept in a static variable. */
+/*
+ * The function of this name in libuaio.so. dlsym() finds it once, and a static variable
+ * keeps the result.
+ */
 #define NEXT(name)                                                        \
 	({                                                                \
 		static __typeof__(&(name)) next;                          \
@@ -44,7 +47,7 @@ static inline void uaio_shim_hide(const void *at, size_t bytes)
 		found;                                                    \
 	})
 
-/* The beginning of struct io_uring, as libuaio.so fills it in. */
+/* The first members of struct io_uring, with the layout that libuaio.so uses. */
 struct ring {
 	struct {
 		void *words[7], *sqes;
@@ -65,10 +68,13 @@ struct ring {
 	uint32_t unused[3];
 };
 
-/* From MemorySanitizer; NULL if it is not in the process. */
+/* A function of MemorySanitizer; NULL if the sanitizer is not in the process. */
 extern void __msan_unpoison(const void *at, size_t bytes) __attribute__((weak));
 
-/* A function has written memory of the program: mark it as initialised. */
+/*
+ * A function has written this memory of the program: tell MemorySanitizer that it is
+ * initialised.
+ */
 static inline void uaio_shim_hand(const void *at, size_t bytes)
 {
 	if (&__msan_unpoison)

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stacks: where in the program a thread is
+ * Stacks: finds the call stack of a thread in the program
  *
- * The unwinder of the C compiler walks a stack, which takes microseconds. So the result of a
- * walk is kept, with the position of each return address. It is found by the place in the
- * library and the stack pointer. A later walk from the same place has the same result if all
- * these return addresses are still there. (Only on x86-64: elsewhere the position of a return
- * address is not known.)
+ * The unwinder of the C compiler needs microseconds to walk a stack. So the library
+ * keeps the result of each walk, and for each return address the address at which it is
+ * stored. A kept result is found by two keys: the place in the library that calls the
+ * walk, and the stack pointer. If all return addresses of the result are still stored
+ * where they were, the result still holds. (Only on x86-64: elsewhere it is not known
+ * where a return address is stored.)
  *
- * Equal stacks have one number. Numbers and their stacks are kept until the process ends.
+ * Equal call stacks have the same number. Numbers and their stacks are kept until the
+ * process ends.
  *
- *   S1  A kept stack is compared from the innermost frame outwards, up to the first
- *       difference. So only memory of the calling thread's stack is read.
+ *   S1  The current stack is compared with a kept one from the innermost frame outwards, up to
+ *       the first difference. So only memory of the calling thread's stack is read.
  *
- * The unwinder is in libgcc_s, which is loaded for it. Without it reports have no stacks.
+ * The library loads libgcc_s, which contains the unwinder. Without libgcc_s, reports
+ * have no call stacks.
  *
  * Tested by test-check.c.
  */
@@ -37,12 +40,17 @@ enum {
 	KEPT = 4096,
 	OWNERS = 1024,
 	TRIES = 16,
-	STACKS = 16384, /* further ones have no number */
+	/*
+	 * Slots of the hash table of call stacks. Once half of the slots are used, a
+	 * new call stack gets no number.
+	 */
+	STACKS = 16384,
 };
 
 struct kept {
 	uintptr_t place, sp;
-	struct uaio_check_walk walk; /* walk.number is 0: empty */
+	/* if walk.number is 0, this entry is empty */
+	struct uaio_check_walk walk;
 };
 
 struct known {
@@ -50,12 +58,16 @@ struct known {
 	struct uaio_check_stack stack;
 };
 
-/* What is known of a thread's own stack. */
+/* The bounds of one thread's own stack, if they are known. */
 struct owner {
 	uintptr_t thread;
-	/* number of searches for the stack's bounds, which may find another stack */
+	/*
+	 * number of searches for the stack's bounds; a search may find the bounds of
+	 * another stack
+	 */
 	uint32_t nr_tries;
-	struct uaio_check_span stack; /* end is 0: not known */
+	/* if `end` is 0, the bounds are not known */
+	struct uaio_check_span stack;
 };
 
 static struct {
@@ -63,26 +75,28 @@ static struct {
 
 	/* immutable after init */
 	/*
-	 * The addresses of this library, and of a sanitizer, which calls this library when
-	 * memory is freed.
+	 * Address ranges of this library, and of a sanitizer. The sanitizer calls this
+	 * library when the program frees memory.
 	 */
 	struct uaio_check_span ours[2];
-	/* The unwinder's functions, or NULL. */
+	/* Functions of the unwinder; NULL if libgcc_s is not there. */
 	_Unwind_Reason_Code (*backtrace)(_Unwind_Trace_Fn, void *);
 	_Unwind_Word (*get_cfa)(struct _Unwind_Context *);
 	_Unwind_Ptr (*get_ip)(struct _Unwind_Context *);
 
 	/* under the lock; mapped once, and never unmapped */
 	struct kept *kept;
-	struct known
-		*known; /* by the number of the stack; index 0 is not used */
+	/* the index is the number of the stack; index 0 is not used */
+	struct known *known;
 	uint32_t nr_known;
 	struct owner owners[OWNERS]; /* by thread */
 } stacks;
 
 struct search {
 	uintptr_t at;
-	/* the library that contains `at`; end 0: none */
+	/*
+	 * address range of the library that contains `at`; end is 0 if there is none
+	 */
 	struct uaio_check_span found;
 };
 
@@ -92,7 +106,7 @@ static int find_library(struct dl_phdr_info *object, size_t bytes, void *arg)
 	uintptr_t begin = UINTPTR_MAX, end = 0;
 
 	(void)bytes;
-	/* The program itself has no name in the list. */
+	/* dl_iterate_phdr() gives the program itself an empty name. */
 	if (!object->dlpi_name || !*object->dlpi_name)
 		return 0;
 	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
@@ -198,7 +212,10 @@ static uint64_t hash_of(const struct uaio_check_stack *stack)
 	return hash;
 }
 
-/* Called with the lock held. Return: the stack's number; 0: there are too many stacks. */
+/*
+ * The caller holds the lock.
+ * Return: the number of this call stack; 0: too many stacks are kept.
+ */
 static uint32_t number_locked(const struct uaio_check_stack *stack)
 {
 	uint64_t hash = hash_of(stack);
@@ -226,7 +243,10 @@ static uint32_t number_locked(const struct uaio_check_stack *stack)
 	return 0;
 }
 
-/* Called with the lock held. Return: whether the current stack equals the kept one (S1). */
+/*
+ * The caller holds the lock.
+ * Return: whether the thread's current stack is the kept one (S1).
+ */
 static bool is_same(const struct kept *kept, uintptr_t place, uintptr_t sp)
 {
 #if defined(__x86_64__)
@@ -254,7 +274,10 @@ static struct kept *kept_for(uintptr_t place, uintptr_t sp)
 	return &stacks.kept[hash >> 32 & (KEPT - 1)];
 }
 
-/* Remove this file's own frames, below sp, and entries at the end that are not frames. */
+/*
+ * Remove the frames of this file itself, which are below sp, and entries without an
+ * address.
+ */
 static void tidy(struct uaio_check_walk *walk, uintptr_t sp)
 {
 	uint32_t nr = 0;
@@ -293,7 +316,7 @@ static void walk_slowly(uintptr_t place, uintptr_t sp,
 	uaio_unlock(&stacks.lock, UAIO_RANK_STACKS);
 }
 
-/* Not inline, as its frame address is used. */
+/* Must not be inlined, as it uses its own frame address. */
 __attribute__((noinline)) void uaio_check_walk_now(struct uaio_check_walk *ret)
 {
 	uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
@@ -349,7 +372,10 @@ bool uaio_check_has_returned(const struct uaio_check_walk *walk,
 		if (walk->frames[i].sp == holder->sp)
 			return walk->frames[i].pc != holder->pc;
 	}
-	/* The walk may have ended before it reached the frame. */
+	/*
+	 * It is not known whether the frame still exists: the walk may have ended
+	 * before it reached this frame.
+	 */
 	return false;
 }
 
@@ -363,12 +389,12 @@ bool uaio_check_stack_get(uint32_t number, struct uaio_check_stack *ret)
 	return ret->nr;
 }
 
-/* The stack of the calling thread */
+/* Finding the bounds of the calling thread's own stack */
 
 /*
- * Return: whether a line of /proc/self/maps is the thread's stack. The stack of the first
- * thread has a name. The mapping of another thread's stack also contains the thread's
- * thread-local data, which the C library puts after the stack.
+ * Return: whether a line of /proc/self/maps is the calling thread's stack. The first
+ * thread's stack is named [stack]. In any other thread the mapping of the stack also
+ * contains the thread-local data, which the C library puts above the stack.
  */
 static bool is_stack(const char *line, const struct uaio_check_span *span)
 {
@@ -376,8 +402,8 @@ static bool is_stack(const char *line, const struct uaio_check_span *span)
 }
 
 /*
- * Limit span to the thread's own stack, as the program may have placed the stack in larger
- * memory.
+ * Limit span to the thread's own stack, as the program may have placed the stack inside
+ * a larger mapping.
  */
 static void cut_to_own(struct uaio_check_span *span)
 {
@@ -435,14 +461,16 @@ static void find_span(uintptr_t sp, struct uaio_check_span *ret)
 			break;
 	}
 	(void)sys_close(fd);
-	/* The stack of the first thread has its own line. */
+	/*
+	 * The first thread's stack is not cut: it has its own line in /proc/self/maps.
+	 */
 	if (is_in(ret, uaio_check_me()))
 		cut_to_own(ret);
 }
 
 /*
- * Return: whether sp may be in the first thread's stack, which may have grown since it was
- * looked up.
+ * Return: whether sp may be in the first thread's stack. The stack may have grown
+ * downwards since its bounds were looked up.
  */
 static bool is_below(const struct uaio_check_span *span, uintptr_t sp)
 {
@@ -451,7 +479,10 @@ static bool is_below(const struct uaio_check_span *span, uintptr_t sp)
 	return sp < span->begin && span->begin - sp < NEAR;
 }
 
-/* Return: the entry for the calling thread. It may replace that of another thread. */
+/*
+ * Return: the entry for the calling thread. Two threads may have the same entry; then
+ * the bounds of the other thread's stack are forgotten.
+ */
 static struct owner *owner_locked(void)
 {
 	uintptr_t me = uaio_check_me();
@@ -488,7 +519,10 @@ struct uaio_check_span uaio_check_my_stack(uintptr_t sp)
 		owner_locked()->stack = span;
 		uaio_unlock(&stacks.lock, UAIO_RANK_STACKS);
 	}
-	/* The stack of a signal handler may lie within the thread's own. */
+	/*
+	 * The alternate stack of a signal handler may lie inside the thread's own
+	 * stack.
+	 */
 	return is_in(&span, sp) && !is_on_alternate()
 		       ? span
 		       : (struct uaio_check_span){ .end = 0 };

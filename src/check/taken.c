@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * In libuaio-check.so: interposes the functions by which a program gets completions
+ * Part of libuaio-check.so: interposes the functions by which a program gets
+ * completions
  *
- * ThreadSanitizer does not see inside these functions. So the functions tell it that they
- * acquire a word which tsan.c has released: then what the program does after such a call is
- * ordered after the request. A program that consumes completions by its own code, such as
- * liburing's inline functions, acquires the tail of the ring itself.
+ * ThreadSanitizer does not see inside the interposed functions. So after the original
+ * function has returned, its replacement here tells the sanitizer that the thread
+ * acquires a word: the tail, aiocb or context that tsan.c has released. Then the
+ * request is ordered before what the program does after the call. A program that
+ * consumes completions by its own code, such as liburing's inline functions, itself
+ * acquires the tail of the ring.
  *
  * The functions also report this order to helgrind and drd, by a client request. They
- * tell MemorySanitizer that they have written the address of a completion.
+ * tell MemorySanitizer that the pointer to a completion, which they have stored, is
+ * initialised.
  *
- * A program without such a checker pays for a call and two comparisons.
+ * A program without a checker pays for one call and two comparisons.
  *
  * Tested by test/run/checkers.py.
  */
-/* Declare the names without LFS, whatever the size of off_t. */
+/*
+ * Make <aio.h> declare the functions under their names without 64, whatever the size of
+ * off_t.
+ */
 #undef _FILE_OFFSET_BITS
 #include <aio.h>
 #include <errno.h>
@@ -26,10 +33,11 @@
 
 #include "check/shim.h"
 
-/* From ThreadSanitizer; NULL if it is not in the process. */
+/* A function of ThreadSanitizer; NULL if the sanitizer is not in the process. */
 extern void __tsan_acquire(void *at) __attribute__((weak));
 
-bool uaio_shim_has_valgrind; /* immutable after the library is loaded */
+/* immutable after the library is loaded */
+bool uaio_shim_has_valgrind;
 
 __attribute__((constructor)) static void load(void)
 {
@@ -37,7 +45,9 @@ __attribute__((constructor)) static void load(void)
 		uaio_valgrind_ask(UAIO_RUNNING_ON_VALGRIND, 0, 0, 0);
 }
 
-/* The calling thread has got completions, which it found by reading this word. */
+/*
+ * The calling thread has got completions. at: the word that it read to find them.
+ */
 static void take(const void *at)
 {
 	if (uaio_shim_has_valgrind)
@@ -75,7 +85,10 @@ io_uring_submit_and_wait_min_timeout(struct ring *ring, struct cqe **ret_cqe,
 EXPORT int io_uring_submit_and_wait_reg(struct ring *ring, struct cqe **ret_cqe,
 					unsigned nr, int reg_index);
 
-/* A function has written the address of the next completion, or NULL. */
+/*
+ * A function of liburing has stored the address of the next completion, or NULL, in
+ * *ret_cqe.
+ */
 static void take_cqe(const struct ring *ring, struct cqe **ret_cqe)
 {
 	take(ring->cq.tail);
@@ -164,7 +177,10 @@ int io_uring_submit_and_wait_reg(struct ring *ring, struct cqe **ret_cqe,
 	return ret;
 }
 
-/* POSIX AIO: the word is the aiocb. The aiocb of LFS has the same layout. */
+/*
+ * POSIX AIO: the word by which the checkers order a request (`at` of take()) is its
+ * aiocb. The aiocb64 of LFS (large files) has the same layout.
+ */
 
 #ifdef __GLIBC__
 #define MEMBER struct aiocb *const
@@ -196,7 +212,7 @@ ssize_t aio_return(struct aiocb *aiocb)
 	return ret;
 }
 
-/* The calling thread has got the completed requests of a list. */
+/* The calling thread has found out which requests of the list are complete. */
 static void take_list(const struct aiocb *const list[], int nr)
 {
 	for (int i = 0; i < nr; i++)
@@ -232,7 +248,7 @@ int lio_listio(int mode, MEMBER list[], int nr, struct sigevent *event)
 	return ret;
 }
 
-/* Names for the assembler: <aio.h> may declare them with another type. */
+/* Named by __asm__, as <aio.h> may declare the real names with another type. */
 EXPORT int error64(const struct aiocb *aiocb) __asm__("aio_error64");
 EXPORT ssize_t return64(struct aiocb *aiocb) __asm__("aio_return64");
 EXPORT int suspend64(const struct aiocb *const list[], int nr,
@@ -267,7 +283,10 @@ int listio64(int mode, MEMBER list[], int nr, struct sigevent *event)
 	return lio_listio(mode, list, nr, event);
 }
 
-/* libaio: the word is the context. taken.map gives io_getevents its version. */
+/*
+ * libaio: the word by which the checkers order a request (`at` of take()) is its
+ * context. taken.map gives io_getevents its symbol version.
+ */
 
 struct event;
 
@@ -297,7 +316,10 @@ int io_pgetevents(void *ctx, long min_nr, long nr, struct event *events,
 	return ret;
 }
 
-/* io_destroy() waits for requests in flight. */
+/*
+ * io_destroy() waits for requests in flight. So these requests are ordered before what
+ * the program does after io_destroy().
+ */
 int io_destroy(void *ctx)
 {
 	int ret = NEXT(io_destroy)(ctx);

@@ -16,7 +16,8 @@
 #include "unit.h"
 
 static char dir[] = "/tmp/uaio-test-check-XXXXXX";
-static char report[65536]; /* text reported since the current case began */
+/* text of the reports since the current test began */
+static char report[65536];
 
 static const char *path(void)
 {
@@ -26,7 +27,7 @@ static const char *path(void)
 	return text;
 }
 
-/* Return: the text without the line of the first request. */
+/* Return: the reports without the line "begun", which the first request adds. */
 static const char *reported(void)
 {
 	static const char begun[] = "begun\n";
@@ -83,7 +84,7 @@ static uint32_t submit(enum uaio_op op, void *at, uint64_t bytes)
 	return uaio_check_submit(&sqe, 0, false);
 }
 
-/* Freeing memory is reported only while a request uses the memory. */
+/* The module reports that memory is freed only while a request uses it. */
 static void test_freed(void **state)
 {
 	static char memory[8192];
@@ -120,7 +121,9 @@ static void test_once(void **state)
 					   (uintptr_t)memory, 64));
 	len = strlen(reported());
 	assert_non_null(strstr(report, "report\tunmapped-in-flight\n"));
-	/* If memory is mapped there later, it does not belong to the request. */
+	/*
+	 * Memory that is mapped at this address later does not belong to the request.
+	 */
 	assert_false(uaio_check_memory_ends(UAIO_CHECK_UNMAPPED,
 					    (uintptr_t)memory, 64));
 	assert_int_equal(strlen(reported()), len);
@@ -136,7 +139,10 @@ static void test_overlap(void **state)
 	uint32_t first, second, third;
 
 	(void)state;
-	/* A linked request is ordered, so its memory may overlap another request's. */
+	/*
+	 * A linked request waits for the request before it. So its memory may overlap
+	 * the memory of another request.
+	 */
 	first = uaio_check_submit(&linked, 0, true);
 	uaio_check_drop(submit(UAIO_OP_WRITE, memory, 8));
 	uaio_check_drop(first);
@@ -173,7 +179,10 @@ static void test_changed(void **state)
 	assert_non_null(strstr(reported(), "report\tchanged-in-flight\n"));
 }
 
-/* For POSIX AIO, too, whose first piece of memory is the aiocb. */
+/*
+ * With POSIX AIO, too, a change of the data is reported, although the first piece of
+ * memory is the aiocb.
+ */
 static void test_changed_of_aiocb(void **state)
 {
 	static struct aiocb aiocb;
@@ -239,18 +248,22 @@ static void test_aiocb(void **state)
 	record = begin(&sqe);
 	assert_non_null(strstr(reported(), "report\taio-return-missing\n"));
 	uaio_check_drop(record);
-	/* A refused request has no result to fetch by aio_return(). */
+	/*
+	 * A refused request has no result, so the program need not call aio_return().
+	 */
 	uaio_check_aiocb_refused((uintptr_t)&aiocb);
 	(void)unlink(path());
 	uaio_check_drop(begin(&sqe));
 	assert_string_equal(reported(), "");
-	/* In a child of fork(), there are no results of the parent's requests to fetch. */
+	/*
+	 * A child of fork() need not call aio_return() for the parent's requests.
+	 */
 	uaio_check_init();
 	uaio_check_drop(begin(&sqe));
 	assert_string_equal(reported(), "");
 }
 
-/* A held completion is posted when the submitting call has ended. */
+/* A delayed completion may be posted once the submitting call has ended. */
 static void test_over(void **state)
 {
 	static char memory[64];
@@ -273,7 +286,7 @@ static bool is_any(const void *arg, const struct uaio_check_part *part)
 	return true;
 }
 
-/* The index finds the same overlaps as a search of all pieces. */
+/* The index must find the same overlaps as a search through all pieces. */
 static void test_index(void **state)
 {
 	enum { PARTS = 200, LOOKS = 20000, ROOM = 1 << 22 };
@@ -313,7 +326,10 @@ static struct uaio_check_buffer piece(const void *arg, unsigned i)
 	return (struct uaio_check_buffer){ (uintptr_t)arg + 100 * i, 100 };
 }
 
-/* A buffer whose memory has ended is reported when a request chooses it. */
+/*
+ * The program frees a buffer's memory: this is reported when a request chooses the
+ * buffer.
+ */
 static void test_provided(void **state)
 {
 	static char memory[1000];
@@ -326,8 +342,8 @@ static void test_provided(void **state)
 	uaio_check_provide(&group, 6, piece, memory);
 	assert_int_equal(group.nr, 6);
 	/*
-	 * No request has chosen any of these buffers: the second and fourth are freed, the
-	 * third is moved.
+	 * No request has chosen any of these buffers. The program frees the second and
+	 * the fourth, and remaps the third.
 	 */
 	assert_false(uaio_check_memory_ends(UAIO_CHECK_FREED, at + 199, 1));
 	assert_true(uaio_check_may_have(at + 399, 1));
@@ -344,7 +360,7 @@ static void test_provided(void **state)
 	assert_non_null(strstr(reported(), "report\tprovided-freed\n"));
 	assert_non_null(strstr(report, "has selected a provided buffer of 100 "
 				       "bytes"));
-	/* Part of the third buffer is chosen, and its memory exists. */
+	/* A request chooses a part of the third buffer, whose memory exists. */
 	ended.bytes = 0;
 	uaio_check_provided_begun(&group, at + 250, &ended);
 	assert_int_equal(ended.bytes, 100);
@@ -352,7 +368,10 @@ static void test_provided(void **state)
 	(void)unlink(path());
 	uaio_check_say_chosen(&ended, &sqe);
 	assert_string_equal(reported(), "");
-	/* The rest of the buffer is still provided. The used part belongs to the program. */
+	/*
+	 * The rest of the third buffer is still provided. Its used part belongs to the
+	 * program again.
+	 */
 	ended.bytes = 0;
 	uaio_check_provided_used(&group, 2, &ended);
 	ended.bytes = 0;
@@ -364,7 +383,10 @@ static void test_provided(void **state)
 	uaio_check_provided_failed(&group, &ended);
 	assert_int_equal(ended.bytes, 40);
 	assert_int_equal(group.nr, 2);
-	/* A request of the program may use a provided buffer directly. */
+	/*
+	 * A request may also name the memory of a provided buffer directly; this is no
+	 * error.
+	 */
 	uaio_check_complete(submit(UAIO_OP_READ, memory + 500, 100), 100);
 	assert_string_equal(reported(), "");
 	uaio_check_provided_end(&group);
@@ -372,7 +394,7 @@ static void test_provided(void **state)
 	assert_false(uaio_check_may_have(at, sizeof(memory)));
 }
 
-/* If there are more buffers than can be recorded, none is checked. */
+/* If a group has more buffers than can be recorded, none of them is checked. */
 static void test_many_provided(void **state)
 {
 	enum { MANY = 66000 };
@@ -387,7 +409,7 @@ static void test_many_provided(void **state)
 	uaio_check_provide(&many, 1, piece, memory);
 	assert_int_equal(many.nr, 0);
 	assert_int_equal(few.nr, 1);
-	/* After fork() a child does not know the buffers of its parent. */
+	/* In a child of fork(), the module does not know the parent's buffers. */
 	uaio_check_init();
 	uaio_check_provide(&few, 1, piece, memory);
 	assert_int_equal(few.nr, 1);

@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ThreadSanitizer: presents each request to it as accesses of another thread of the program
+ * Presents each request to ThreadSanitizer as accesses by another thread of the program
  *
- * The sanitizer does not see what the kernel reads and writes, nor that a thread which gets a
- * completion is ordered after the request. So the library makes the accesses of each request
- * on a fiber, which the sanitizer treats as another thread.
+ * ThreadSanitizer does not see what the kernel reads and writes. Nor does it see that a
+ * request is ordered before the thread that gets its completion. So the library makes
+ * the accesses of each request on a fiber, which the sanitizer treats as another
+ * thread.
  *
  *   T1  A request is ordered after its submission. Its memory is read and written at once on a
  *       fiber; these accesses are attributed to the place in the program that submits. An
  *       access of the program is a race unless it is ordered before the submission, or after
  *       the program got the completion.
- *   T2  What a thread does before it submits is ordered before what follows any later
- *       completion of the queue. Clients see completions by reading one word, the tail.
+ *   T2  What a thread does before it submits is ordered before what any thread does after it
+ *       got a later completion of the same queue. Programs see completions by reading one
+ *       word, the tail of the queue.
  *   T3  What a request does is ordered before what follows its completion: its fiber releases
  *       the tail. The thread that completes the request is not ordered after it.
  *   T4  What requests write is ordered before what later requests read: a file, a pipe or a
- *       socket may transport the bytes. (The sanitizer, too, treats all sockets as one.)
- *   T5  A thread switches to a fiber only under the fiber's lock, and with all signals
- *       blocked: the sanitizer would deliver a signal to the fiber.
- *   T6  A mapping is ordered after all earlier unmappings: the memory of a new ring may lie
- *       where an old ring was, and the sanitizer sees neither call.
- *   T7  A function of the program that is called for a completion is ordered after all
- *       completed requests.
+ *       socket may transport the bytes. (The sanitizer also treats all sockets as one.)
+ *   T5  A thread switches to a fiber only under the fiber's lock, and with all signals blocked:
+ *       the sanitizer would deliver a signal to the fiber.
+ *   T6  A mapping is ordered after all earlier unmappings. The memory of a new ring may lie
+ *       where an old ring was, and the sanitizer sees neither system call.
+ *   T7  If the library calls a function of the program for a completion, the function is
+ *       ordered after all completed requests.
  *
- * A fiber costs milliseconds and most of a MiB, so there are few. The thread that created a
- * fiber uses it again. If no fiber is free, requests share a fiber: the sanitizer may then
- * miss a race, but does not report a false one.
+ * A fiber costs milliseconds and most of a MiB, so there are few. A thread first reuses
+ * the fiber that it has created. If no fiber is free, requests share a fiber: the
+ * sanitizer may then miss a race, but does not report a false one.
  *
  * Tested by test/run/checkers.py.
  */
@@ -45,7 +47,10 @@ enum { FIBERS = 64, NO_SYNC = 1 };
 
 static const char REQUEST[] = "uaio: a request in flight";
 
-/* If the library were instrumented, it would make accesses of its own on a fiber. */
+/*
+ * An instrumented library does not use the sanitizer: on a fiber, the sanitizer would
+ * also see the library's own accesses.
+ */
 #ifdef __SANITIZE_THREAD__
 enum { IS_INSTRUMENTED = true };
 #else
@@ -54,18 +59,24 @@ enum { IS_INSTRUMENTED = false };
 
 struct fiber {
 	struct uaio_lock lock; /* rank FIBER */
-	/* the sanitizer's context; NULL: none; changes under the lock */
+	/*
+	 * the sanitizer's pointer to the fiber; NULL: not created; changes under the
+	 * lock
+	 */
 	void *context;
-	/* For the thread that is on the fiber. */
+	/*
+	 * Set by the thread that is on the fiber: where to return, and its signal mask.
+	 */
 	void *from;
 	uint64_t signals;
 
 	/* under fibers.lock */
-	uintptr_t owner; /* uaio_check_me() of the thread that created it */
-	uint32_t users;  /* requests in flight */
+	/* value of uaio_check_me() in the thread that created the fiber */
+	uintptr_t owner;
+	uint32_t users; /* requests in flight */
 };
 
-/* Functions of the sanitizer; acquire is NULL if it is not in the process. */
+/* Functions of ThreadSanitizer. If it is not in the process, acquire is NULL. */
 static struct {
 	void (*acquire)(void *at);
 	void (*release)(void *at);
@@ -84,7 +95,7 @@ static struct {
 	int (*get_access)(void *report, unsigned long i, int *thread, void **at,
 			  int *bytes, int *is_written, int *is_atomic,
 			  void **trace, unsigned long trace_len);
-	/* os_id has 4 or 8 bytes, depending on the sanitizer's version */
+	/* os_id points to 4 or 8 bytes, depending on the sanitizer's version */
 	int (*get_thread)(void *report, unsigned long i, int *thread,
 			  uint64_t *os_id, int *is_running, const char **name,
 			  int *parent, void **trace, unsigned long trace_len);
@@ -97,7 +108,10 @@ static struct {
 } fibers;
 
 static struct fiber courier;
-/* Addresses that stand for all transfers (T4), mappings (T6) and completions (T7). */
+/*
+ * The addresses of these variables stand for all transfers (T4), all mappings (T6) and
+ * all completions (T7).
+ */
 static char transfers, mappings, completions;
 
 static bool look_up(void *function, const char *name)
@@ -125,12 +139,14 @@ void uaio_tsan_load(void)
 		(void)look_up(&tsan.acquire, "__tsan_acquire");
 }
 
-/* Free a fiber that a thread of the parent may have been using at the fork(). */
+/*
+ * In a child of fork(): free a fiber that a thread of the parent may have been using.
+ */
 static void free_fiber(struct fiber *fiber)
 {
 	/*
-	 * For the sanitizer, the parent's thread stays on this fiber for ever, so it cannot be
-	 * freed.
+	 * The sanitizer believes that the parent's thread is still on this fiber, so
+	 * the fiber cannot be freed.
 	 */
 	if (fiber->lock.word)
 		fiber->context = NULL;
@@ -151,7 +167,10 @@ bool uaio_tsan_is_here(void)
 	return tsan.acquire;
 }
 
-/* Return: a fiber without a request if there is one. Called with the lock held. */
+/*
+ * Return: a fiber that no request uses; if there is none, one that requests share.
+ * Called with the lock held.
+ */
 static struct fiber *choose_locked(uintptr_t owner)
 {
 	struct fiber *least = NULL;
@@ -189,7 +208,10 @@ static void give_back(struct fiber *fiber)
 	uaio_unlock(&fibers.lock, UAIO_RANK_FIBERS);
 }
 
-/* flags: NO_SYNC; or 0: what the thread has done is ordered before what the fiber does. */
+/*
+ * Switch to the fiber. flags: NO_SYNC; or 0: what the thread has done is ordered before
+ * what the fiber does.
+ */
 static void enter(struct fiber *fiber, unsigned flags)
 {
 	const uint64_t all = UINT64_MAX;
@@ -208,7 +230,10 @@ static void enter(struct fiber *fiber, unsigned flags)
 	tsan.switch_to(fiber->context, flags);
 }
 
-/* flags: NO_SYNC; or 0: what the fiber has done is ordered before what the thread does. */
+/*
+ * Return from the fiber. flags: NO_SYNC; or 0: what the fiber has done is ordered
+ * before what the thread does.
+ */
 static void leave(struct fiber *fiber, unsigned flags)
 {
 	const uint64_t signals = fiber->signals;
@@ -220,7 +245,8 @@ static void leave(struct fiber *fiber, unsigned flags)
 
 struct access {
 	const struct uaio_sqe *sqe;
-	void *pc; /* where the program submits it */
+	/* the place in the program that submits the request */
+	void *pc;
 };
 
 static void access_memory(void *arg, uintptr_t at, size_t bytes,
@@ -228,14 +254,20 @@ static void access_memory(void *arg, uintptr_t at, size_t bytes,
 {
 	const struct access *access = arg;
 
-	/* The program may read an aiocb or a msghdr while the request is in flight. */
+	/*
+	 * The program may read an aiocb or a msghdr while the request is in flight, so
+	 * make no access to them.
+	 */
 	if (uaio_check_is_control(access->sqe, at) ||
 	    uaio_check_is_header(access->sqe, at))
 		return;
 	(is_written ? tsan.write : tsan.read)((void *)at, bytes, access->pc);
 }
 
-/* Make the accesses appear at the program's place, which is the end of this stack. */
+/*
+ * Make the accesses of a request. The sanitizer attributes them to the innermost
+ * address of this call stack.
+ */
 static void access_at(const struct uaio_sqe *sqe,
 		      const struct uaio_check_stack *stack)
 {
@@ -270,7 +302,10 @@ uint32_t uaio_tsan_begin(const struct uaio_sqe *sqe, uint32_t number)
 	return (uint32_t)(fiber - fibers.all) + 1;
 }
 
-/* Order what was released at `from` before what acquires `to`. */
+/*
+ * Order what was released at the address `from` before what is acquired at the address
+ * `to`.
+ */
 static void carry(void *from, void *to)
 {
 	enter(&courier, NO_SYNC);
@@ -333,7 +368,10 @@ void uaio_check_mapped(void)
 		tsan.acquire(&mappings);
 }
 
-/* Return: whether the thread with this number in the report is the fiber of a request. */
+/*
+ * Return: whether the report's thread with the number `wanted` is the fiber of a
+ * request.
+ */
 static bool is_request(void *report, int nr_threads, int wanted)
 {
 	for (int i = 0; i < nr_threads; i++) {
@@ -357,7 +395,10 @@ bool uaio_tsan_get_race(void *report, uintptr_t *ret_at)
 	const char *kind;
 	void *trace[1];
 
-	/* The sanitizer ends a process that queries an access which is not in the report. */
+	/*
+	 * First query how many accesses the report has: for a missing access, the
+	 * sanitizer ends the process.
+	 */
 	if (!tsan.acquire ||
 	    !tsan.get_report(report, &kind, &unused, &unused, &nr_accesses,
 			     &unused, &unused, &nr_threads, &unused, trace,
@@ -372,7 +413,7 @@ bool uaio_tsan_get_race(void *report, uintptr_t *ret_at)
 		if (!tsan.get_access(report, i, &thread, &at, &unused, &unused,
 				     &unused, trace, 1))
 			return false;
-		/* The accesses overlap, so the higher address is in both. */
+		/* The two accesses overlap, so both contain the higher address. */
 		if ((uintptr_t)at > *ret_at)
 			*ret_at = (uintptr_t)at;
 		is_of_request |= is_request(report, nr_threads, thread);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Client requests of valgrind: a program calls valgrind by an instruction sequence that has no
- * effect outside valgrind (see valgrind's manual, The Client Request mechanism). The numbers
- * of the requests are those of <valgrind/valgrind.h>, memcheck.h, helgrind.h and drd.h.
+ * Client requests of valgrind: a program calls valgrind by an instruction sequence that
+ * has no effect outside valgrind (see valgrind's manual, The Client Request mechanism).
+ * The requests have the same numbers as in <valgrind/valgrind.h>, memcheck.h,
+ * helgrind.h and drd.h.
  */
 #ifndef UAIO_CHECK_VALGRIND_H
 #define UAIO_CHECK_VALGRIND_H
@@ -12,14 +13,14 @@
 enum {
 	UAIO_RUNNING_ON_VALGRIND = 0x1001,
 
-	/* The first request number of each tool. */
+	/* The numbers of a tool's requests begin here. */
 	UAIO_OF_MEMCHECK = 'M' << 24 | 'C' << 16,
 	UAIO_OF_HELGRIND = 'H' << 24 | 'G' << 16,
 	UAIO_OF_DRD = 'D' << 24 | 'R' << 16,
 
 	/*
-	 * for helgrind and drd: what a thread did before a BEFORE happened before what another
-	 * does after the AFTER
+	 * for helgrind and drd: what one thread did before HAPPENS_BEFORE is ordered
+	 * before what another thread does after HAPPENS_AFTER with the same address
 	 */
 	UAIO_HAPPENS_BEFORE = UAIO_OF_HELGRIND | (256 + 33),
 	UAIO_HAPPENS_AFTER = UAIO_OF_HELGRIND | (256 + 34),
@@ -36,8 +37,9 @@ enum {
 };
 
 /*
- * Make a client request. Return: the tool's result; 0 if there is no tool, or it does not know
- * the request.
+ * Make a client request.
+ * Return: the tool's answer; 0 if the process does not run under valgrind, or the tool
+ * does not know the request.
  */
 static inline uintptr_t uaio_valgrind_ask(uintptr_t request, uintptr_t at,
 					  uintptr_t bytes, uintptr_t more)

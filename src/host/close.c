@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that close or replace descriptors, and fcntl(2)
+ * Functions that close or replace descriptors, and fcntl(2)
  *
- * The #undef keeps the headers from renaming freopen to freopen64: both are defined here.
+ * The #undef keeps the headers from renaming freopen to freopen64: this file defines
+ * both.
  *
  * Tested by test/host/numbers.c, ways.c and lingering.c.
  */
@@ -32,7 +33,10 @@
 /* Included last: it undefines macros. */
 #include "host/lfs.h"
 
-/* The next definitions (RTLD_NEXT); NULL until the library is loaded. */
+/*
+ * The next definitions of these functions (RTLD_NEXT); NULL until the library is
+ * loaded.
+ */
 static struct {
 	int (*close)(int);
 	int (*dup2)(int, int);
@@ -96,14 +100,14 @@ long uaio_host_raw_close(int fd)
 	uaio_uring_closing(fd);
 	ret = sys_close(fd);
 	/*
-	 * Another thread may have submitted requests on fd since uaio_host_closing() was
-	 * called.
+	 * Since uaio_host_closing() was called, another thread may have submitted
+	 * requests on fd.
 	 */
 	uaio_host_closed((unsigned)fd, (unsigned)fd);
 	return ret;
 }
 
-/* dup2(2); aarch64 has only dup3(2), which refuses equal numbers. */
+/* dup2(2). aarch64 has only dup3(2), which fails if both descriptors are equal. */
 static long raw_dup2(int from, int to)
 {
 #ifdef SYS_dup2
@@ -125,12 +129,14 @@ static long dup_raw(int from, int to, const int *flags)
 }
 
 /*
- * A dup2() or dup3() by the next definition, or by the system call
+ * A call of dup2() or dup3(), by the next definition of the function or by the system
+ * call
  *
- * If `to` is open, the call closes the program's file, which may take long: a socket may
- * linger, a file server may be slow. So no lock is held then. None is needed, since no thread
- * of the library can get a descriptor in use. If `to` is free, a thread of the library might
- * get it, so uaio_own_fds_quiesce() stops such threads. The call then closes no file, and is
+ * If `to` is open, the call closes the program's file. This may take long: a socket may
+ * linger, a file server may be slow. So this thread holds no lock during the call. It
+ * needs no lock, since a new descriptor of the library never gets the number of an open
+ * one. If `to` is free, a thread of the library might open a descriptor with this
+ * number, so uaio_own_fds_quiesce() prevents that. The call then closes no file, and is
  * fast.
  */
 struct replacing {
@@ -154,7 +160,7 @@ static long call_dup(const struct replacing *how)
 	return ret < 0 ? -errno : ret;
 }
 
-/* Wait until no thread of the library is opening a descriptor. */
+/* Give the library's threads time to finish opening descriptors. */
 static void let_appear(void)
 {
 	enum { SOON_NS = 20000 };
@@ -164,18 +170,20 @@ static void let_appear(void)
 		uaio_own_fds_resume();
 	else
 		/*
-		 * This may be a signal handler that interrupted the opening thread, so only
-		 * sleep for a moment.
+		 * This code may run in a signal handler that interrupted the opening
+		 * thread. Waiting for that thread would never end, so only sleep for a
+		 * moment.
 		 */
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 }
 
 /*
- * dup2() fails with EBUSY if another thread's open() has reserved the descriptor, but has no
- * file for it yet. If this is a thread of the library, let_appear() waits for it. If it is a
- * thread of the program, whose open() blocks, the caller gets EBUSY.
- * Return: the call's result; -EAGAIN, with nothing done, if the descriptor is now the library's
- * own.
+ * dup2() fails with EBUSY if another thread's open() has reserved the descriptor, but
+ * has not yet opened its file. If the other thread is one of the library, let_appear()
+ * waits for it. If it is a thread of the program, its open() may block, and the caller
+ * gets EBUSY.
+ * Return: the call's result; -EAGAIN, with nothing done, if the descriptor is now the
+ * library's own.
  */
 static long replace_unheld(const struct replacing *how)
 {
@@ -189,7 +197,11 @@ static long replace_unheld(const struct replacing *how)
 	return ret;
 }
 
-/* Return: the call's result; -EAGAIN, with nothing done, if `to` is the library's own. */
+/*
+ * Do the dup2() or dup3().
+ * Return: the call's result; -EAGAIN, with nothing done, if `to` is the library's own
+ * descriptor.
+ */
 static long replace(const struct replacing *how)
 {
 	bool is_quiesced = uaio_own_fds_quiesce(), is_free;
@@ -206,8 +218,8 @@ static long replace(const struct replacing *how)
 }
 
 /*
- * Replace `to`, a descriptor of the library that the program believes to be free. The library
- * first moves its own file to another descriptor.
+ * Replace `to`, which is a descriptor of the library, but which the program believes to
+ * be free. The library first moves its own file to another descriptor.
  */
 static long dup_onto_ours(int from, int to, const int *flags)
 {
@@ -262,10 +274,10 @@ static long close_some(unsigned first, unsigned last, int flags)
 }
 
 /*
- * Close the open descriptors in [first, last] up to LAST_EACH, each as close() does. No lock is
- * held: a close may take long, and no other thread should wait for it.
- * Return: the first descriptor that remains to be closed. Few programs have descriptors above
- * LAST_EACH; close_rest() closes those.
+ * Close the open descriptors in [first, last] up to LAST_EACH, each as close() does.
+ * The thread holds no lock, as a close may take long.
+ * Return: the first descriptor that remains to be closed. Few programs have descriptors
+ * above LAST_EACH; close_rest() closes those.
  */
 static uint64_t close_each(unsigned first, unsigned last)
 {
@@ -276,16 +288,20 @@ static uint64_t close_each(unsigned first, unsigned last)
 		return first;
 	for (; fd <= last && fd <= LAST_EACH; fd++)
 		/*
-		 * is_ours() comes first: it waits until no new descriptor of the library has a
-		 * low number any more (ownfd.h I2). So a low descriptor that is open after that
-		 * is the program's.
+		 * is_ours() comes first: it waits until no thread of the library still
+		 * moves a new descriptor away from a low number (ownfd.h, I2). So a low
+		 * descriptor that is open afterwards, and not the library's, is the
+		 * program's.
 		 */
 		if (!is_ours((int)fd) && sys_fcntl((int)fd, F_GETFD, 0) >= 0)
 			(void)uaio_host_raw_close((int)fd);
 	return fd;
 }
 
-/* Close all descriptors but the library's own, while no thread of the library opens one. */
+/*
+ * Close the descriptors [first, last], except the library's own. Meanwhile no thread of
+ * the library opens or closes a descriptor.
+ */
 static long close_rest(unsigned first, unsigned last, int flags)
 {
 	bool is_quiesced = uaio_own_fds_quiesce();
@@ -321,8 +337,8 @@ long uaio_host_raw_close_range(unsigned first, unsigned last, int flags)
 	if (flags & CLOSE_RANGE_CLOEXEC)
 		return close_some(first, last, flags);
 	/*
-	 * Close each descriptor only once: another thread may already have opened a new file
-	 * there.
+	 * Close each descriptor only once. After the first close, another thread may
+	 * already have opened a new file at the same descriptor.
 	 */
 	rest = close_each(first, last);
 	if (rest > last)
@@ -361,11 +377,14 @@ int close(int fd)
 {
 	int ret;
 
-	/* Before the engine has started, there are no requests on fd. */
+	/* While the library is not started, there are no requests on fd. */
 	if (uaio_engine_is_up() || unlikely(!next.close))
 		return close_told(fd);
 	ret = next.close(fd);
-	/* Another thread may have started the engine meanwhile, and submitted on fd. */
+	/*
+	 * Another thread may have started the library meanwhile, and submitted requests
+	 * on fd.
+	 */
 	uaio_host_closed((unsigned)fd, (unsigned)fd);
 	return ret;
 }
@@ -396,7 +415,10 @@ void closefrom(int first)
 	errno = saved;
 }
 
-/* fclose() closes the descriptor inside the C library, where close() is not interposed. */
+/*
+ * Return: the descriptor of the stream. fclose() closes it inside the C library, where
+ * close() is not interposed.
+ */
 static unsigned fd_of(FILE *file)
 {
 	int saved = errno;
@@ -435,8 +457,9 @@ static FILE *reopen(reopen_fn *real, const char *path, const char *mode,
 int fclose(FILE *file)
 {
 	/*
-	 * coreutils close stderr in an exit handler, before the library's destructor writes
-	 * the report.
+	 * Many programs, such as those of coreutils, close stderr in an exit handler.
+	 * The library's destructor runs later, and could not write the report to
+	 * stderr. So write it now.
 	 */
 	if (fd_of(file) == STDERR_FILENO && uaio_enter()) {
 		uaio_report_before_close();
@@ -457,7 +480,7 @@ FILE *freopen(const char *path, const char *mode, FILE *file)
 
 FILE *freopen64(const char *path, const char *mode, FILE *file)
 {
-	/* Not every C library has freopen64(). */
+	/* Some C libraries lack freopen64(). */
 	FILE *(*real)(const char *, const char *, FILE *) =
 		UAIO_HOST_NEXT(freopen64);
 
@@ -465,11 +488,12 @@ FILE *freopen64(const char *path, const char *mode, FILE *file)
 }
 
 /*
- * F_SETFL changes flags that the descriptor's entry holds (O_DIRECT, O_NONBLOCK, O_APPEND), so
- * fcntl() removes the entry. Once O_APPEND is set, pending writes would go to the end of the
- * file instead of their offset; so fcntl() first waits for them.
+ * F_SETFL changes flags that the library keeps for the descriptor (O_DIRECT,
+ * O_NONBLOCK, O_APPEND), so fcntl() makes the library forget them. Once O_APPEND is
+ * set, pending writes would go to the end of the file instead of their offset. So
+ * fcntl() first waits for them.
  *
- * The third argument, whatever its type, is read as a pointer, as the C library does.
+ * The third argument has various types. It is read as a pointer, as in the C library.
  */
 UAIO_EXPORT int fcntl(int fd, int cmd, ...);
 UAIO_EXPORT int fcntl64(int fd, int cmd, ...);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions of uaio.h: the limits of the work queue, and cancellation
+ * Functions of uaio.h that limit the library's workers, and that cancel requests
  *
- * Context: any thread; uaio_cancel() and the other cancelling functions fail with EAGAIN in a
- * child of vfork() or in a signal handler that interrupted the library.
+ * Context: any thread. In a child of vfork(), or in a signal handler that interrupted
+ * the library, uaio_cancel() and the other cancelling functions fail with EAGAIN.
  *
  * Tested by test/host/control.c.
  */
@@ -77,7 +77,9 @@ UAIO_EXPORT int uaio_wq_get_fixed(struct uaio_wq_fixed ret_fixed[2])
 	return ret;
 }
 
-/* The request, descriptor or context to cancel. */
+/*
+ * What to cancel: a request, the requests of a descriptor, or those of a context.
+ */
 struct target {
 	uint64_t ctx;
 	uint64_t obj;
@@ -85,7 +87,8 @@ struct target {
 };
 
 /*
- * Return: the result of act; -EINVAL if the process has made no context; -EAGAIN in a child of
+ * Cancel by calling `act`.
+ * Return: its result; -EINVAL if the process has made no context; -EAGAIN in a child of
  * vfork(), or in a signal handler that interrupted the library.
  */
 static int cancel(uaio_table_act *act, const struct target *target)
@@ -128,7 +131,10 @@ UAIO_EXPORT int uaio_cancel_fd(uint64_t ctx, int fd)
 {
 	const struct target target = { ctx, 0, fd };
 
-	/* A thread with its own descriptor table executes its requests when it submits them. */
+	/*
+	 * A thread with its own descriptor table executes its requests when it submits
+	 * them. So it has none to cancel.
+	 */
 	if (uaio_table_is_other())
 		return -ENOENT;
 	return cancel(cancel_fd, &target);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exec family, and daemon(3)
+ * execve(2) and all other functions that execute a program, and daemon(3)
  *
- * The library finishes accepted writes before the program is replaced, or before the parent of
- * daemon(3) ends. If the exec fails, the library's work continues; it has refused no request
- * meanwhile. A child of vfork() shares the parent's memory, but does not own the engine, so its
- * calls go to the C library only. The exec functions call one another inside the C library,
- * where they cannot be interposed. So each of them is interposed here.
+ * The library finishes accepted writes before an exec replaces the program, or before
+ * the parent of daemon(3) ends. If the exec fails, the library continues to work, and
+ * no request was refused because of the exec. A child of vfork() shares the parent's
+ * memory, but not the library's threads, so its calls go to the C library only. The
+ * exec functions of the C library call one another directly, and these inner calls
+ * cannot be interposed. So this file interposes each of the functions.
  *
- * <unistd.h> is not included: it promises the compiler that no argument is NULL, but programs
- * do call execl(path, NULL).
+ * <unistd.h> is not included: it promises the compiler that no argument is NULL, but
+ * some programs call execl(path, NULL).
  *
- * Context: async-signal-safe, as the functions themselves are; also before the library is
- * loaded.
+ * Context: async-signal-safe, like execve(2); also before the library is loaded.
  *
  * Tested by test/host/leaving.c.
  */
@@ -33,10 +33,13 @@
 #include "proc/table.h"
 #include "life/life.h"
 
-/* Declared by <unistd.h>, which is not included. */
+/* Declared here, as <unistd.h> is not included. */
 extern char **environ;
 
-/* The next definitions (RTLD_NEXT); NULL until the library is loaded. */
+/*
+ * The next definitions of these functions (RTLD_NEXT); NULL until the library is
+ * loaded.
+ */
 static struct {
 	int (*execve)(const char *, char *const *, char *const *);
 	int (*execveat)(int, const char *, char *const *, char *const *, int);
@@ -59,9 +62,11 @@ void uaio_host_load_exec(void)
 }
 
 /*
- * Finish the accepted requests. All signals are blocked until that is done, so that no handler
- * leaves this function by siglongjmp(). The kernel's exec waits for I/O uninterruptibly, too.
- * Return: whether stay() must undo this if the process continues.
+ * Finish the accepted requests. Meanwhile all signals are blocked, so no handler can
+ * leave this function by siglongjmp(). An exec in the kernel, too, waits
+ * uninterruptibly for I/O.
+ * Return: whether the library now holds up new submissions. The caller passes the value
+ * to stay(), which lets the submissions continue if the exec has failed.
  */
 static bool leave(void)
 {
@@ -72,8 +77,9 @@ static bool leave(void)
 		return false;
 	(void)uaio_table_is_other();
 	/*
-	 * Block signals before uaio_enter(): inside the library, the mask may be that of a
-	 * deferred handler (handlers.h).
+	 * Block signals before uaio_enter(), so that `old` is the program's mask.
+	 * Inside the library, the mask may be another one: the library sets its own
+	 * mask while it defers a signal handler (handlers.h).
 	 */
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_BLOCK, &all, &old);
@@ -81,12 +87,18 @@ static bool leave(void)
 		has_left = uaio_engine_is_ours() && uaio_engine_leave();
 		uaio_leave();
 	}
-	/* Pending signals are delivered here, as this thread holds no lock now. */
+	/*
+	 * The kernel delivers pending signals during this call. Their handlers may run,
+	 * as this thread holds no lock.
+	 */
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return has_left;
 }
 
-/* The exec has failed with ret, so the engine continues. Return: ret. */
+/*
+ * The exec has failed with ret: let the library continue.
+ * Return: ret.
+ */
 static int stay(bool has_left, int ret)
 {
 	if (has_left)
@@ -105,7 +117,10 @@ long uaio_host_raw_exec(long nr, const long a[5])
 		uaio_host_tell_lost((int)a[0], (const char *)a[1],
 				    (char *const *)a[3]);
 	has_left = leave();
-	/* Under `uaio run --trap`, a handler that was deferred runs before the exec. */
+	/*
+	 * Under `uaio run --trap`, signal handlers that the library has deferred
+	 * (handlers.h) run before the exec.
+	 */
 	return stay(has_left, (int)uaio_sys_sleeping(nr, a[0], a[1], a[2], a[3],
 						     a[4], 0));
 }
@@ -178,7 +193,9 @@ int execvpe(const char *file, char *const *argv, char *const *envp)
 	return stay(has_left, UAIO_HOST_NEXT(execvpe)(file, argv, envp));
 }
 
-/* Return: the size in bytes of an array of first, args and the final NULL. */
+/*
+ * Return: the size in bytes of an array that contains first, all args and a final NULL.
+ */
 static size_t bytes_of(const char *first, va_list args)
 {
 	size_t nr = 1;
@@ -196,8 +213,8 @@ static void gather(char **argv, const char *first, va_list *args)
 }
 
 /*
- * execl(), execle() and execlp() build argv on the stack: a child of vfork(), or a signal
- * handler, must not allocate memory.
+ * execl(), execle() and execlp() build argv on the stack, not by malloc(): the caller
+ * may be a child of vfork(), or a signal handler.
  */
 int execl(const char *path, const char *arg, ...)
 {
@@ -244,7 +261,10 @@ int execle(const char *path, const char *arg, ...)
 
 int daemon(int no_chdir, int no_close)
 {
-	/* The parent ends inside the C library, where _exit() is not interposed. */
+	/*
+	 * daemon() ends the parent by _exit() inside the C library, where it cannot be
+	 * interposed.
+	 */
 	bool has_left = leave();
 
 	return stay(has_left, UAIO_HOST_NEXT(daemon)(no_chdir, no_close));

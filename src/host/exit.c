@@ -19,7 +19,9 @@
 void uaio_host_exiting(void)
 {
 	(void)uaio_table_is_other();
-	/* A signal handler that interrupted the library ends the process at once. */
+	/*
+	 * In a signal handler that interrupted the library: end the process at once.
+	 */
 	if (!uaio_enter())
 		return;
 	uaio_engine_exiting();

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * prctl(2) and seccomp(2), by which the program installs a filter of system calls (seccomp)
+ * prctl(2) and seccomp(2), by which the program installs a seccomp filter
  *
- * The filter may refuse some of the library's system calls, or kill the process for them. So
- * this file reports the filter to the library before it is installed. From then on the library
- * does without those calls, even if installing the filter fails.
+ * The filter may make some of the library's system calls fail, or kill the process for
+ * them. So the functions here report the filter to the library before it is installed.
+ * From then on the library does without those calls, even if installing the filter
+ * fails.
  *
  * Tested by test/sandbox/filters.py.
  */
@@ -29,14 +30,17 @@ void uaio_host_load_filter(void)
 }
 
 /*
- * Report a filter to the library; but not in a child of vfork(), as a filter of the child does
- * not apply to the parent.
+ * Report a filter to the library. In a child of vfork() do nothing: the child's filter
+ * does not apply to the parent, whose memory the child uses.
  */
 static void tell(bool has_program, const void *program)
 {
 	if (!uaio_engine_is_owner())
 		return;
-	/* A program that passes a NULL filter only tests whether seccomp exists. */
+	/*
+	 * A NULL filter installs nothing: the program only tests whether the kernel has
+	 * seccomp.
+	 */
 	if (!has_program || program)
 		uaio_calls_filter(program);
 }
@@ -48,8 +52,8 @@ static void look_at_prctl(long option, long mode, long program)
 }
 
 /*
- * Strict mode has no flags and no filter; if either is given, the call fails and changes
- * nothing.
+ * Strict mode takes no flags and no filter. If the program passes either, the call
+ * fails and changes nothing.
  */
 static void look_at_seccomp(const long a[6])
 {
@@ -72,7 +76,7 @@ long uaio_host_raw_filter(long nr, const long a[6])
 
 UAIO_EXPORT int prctl(int option, ...);
 
-/* Each argument of prctl(2), whatever its type, is read as an unsigned long. */
+/* prctl(2) has arguments of various types. Each is read as an unsigned long. */
 int prctl(int option, ...)
 {
 	unsigned long a[4];

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions of the C library that this library interposes
+ * Functions of the C library that this library interposes
  *
- * The host is the program into which the library is loaded. Its calls that close descriptors,
- * move rings, install seccomp filters, execute another program, and so on, are interposed.
- * Each function here first notifies the engine: the library without its front-ends (kernel
- * AIO, io_uring, POSIX AIO). Then it calls the next definition of the same name, usually the C
- * library's. If a descriptor has no requests, notifying costs two loads. In a signal handler
- * that interrupted the library, the function only calls the C library.
+ * The host is the program into which the library is loaded. The library interposes its
+ * calls that close descriptors, move rings, install seccomp filters, execute another
+ * program, and so on. Each function here first notifies the engine: the library without
+ * its front-ends (kernel AIO, io_uring, POSIX AIO). Then it calls the next definition
+ * of the same name, usually the C library's. If a descriptor has no requests, notifying
+ * costs two loads. In a signal handler that interrupted the library, the function only
+ * calls the C library.
  *
- * uaio_host_raw_X() is the system call X as the program makes it by syscall(2). It returns a
- * negative error number, and does not touch errno.
+ * uaio_host_raw_X() executes the system call X for a program that calls syscall(2). It
+ * returns a negative error number, and does not change errno.
  */
 #ifndef UAIO_HOST_HOST_H
 #define UAIO_HOST_HOST_H
@@ -22,21 +23,28 @@
 struct uaio_uring;
 
 /*
- * Translate the result of a raw system call into the C library's convention.
- * Return: res, or -1 with errno set.
+ * Convert the result of a system call to the C library's convention.
+ * Return: res; or -1, with errno set, if res is an error.
  */
 long uaio_host_error(long res);
 
-/* syscall(2) for the numbers in uaio_host_numbers; sets errno. Called by syscall.S. */
+/*
+ * Executes syscall(2) for the numbers in uaio_host_numbers; sets errno. Called by
+ * syscall.S.
+ */
 long uaio_host_syscall(long nr, long a, long b, long c, long d, long e, long f);
 
 /*
- * Execute any system call: the library executes the calls in uaio_host_numbers, the kernel all
- * others. Return: the result, or a negative error number.
+ * Execute any system call. If it is in uaio_host_numbers, the library executes it;
+ * otherwise the kernel does.
+ * Return: the result, or a negative error number.
  */
 long uaio_host_answer(long nr, const long a[6]);
 
-/* Look up the next definitions of the interposed functions; once, when the library is loaded. */
+/*
+ * Called once, when the library is loaded: find the next definitions of all interposed
+ * functions.
+ */
 void uaio_host_load(void);
 void uaio_host_load_exec(void);
 void uaio_host_load_spawn(void);
@@ -51,14 +59,14 @@ void uaio_host_load_sigaction(void);
 void uaio_host_load_memory(void);
 
 /*
- * Look up the next definition of name (RTLD_NEXT), and store it in *ret_function, a pointer to
- * a function.
+ * Find the next definition of the function `name` (RTLD_NEXT). ret_function points to a
+ * function pointer, which receives it.
  */
 void uaio_host_find(const char *name, void *ret_function);
 
 /*
- * The function of this name in the file's struct `next`. It is looked up here if the program
- * calls it before the library's constructor has run.
+ * The next definition of this function, from the file's struct `next`. It is looked up
+ * here if the program calls the function before the library's constructor has run.
  */
 #define UAIO_HOST_NEXT(function) \
 	(next.function           \
@@ -68,52 +76,66 @@ void uaio_host_find(const char *name, void *ret_function);
 /* The process is about to end: finish the accepted requests, and write the report. */
 void uaio_host_exiting(void);
 
-/* Notify the engine before and after descriptors [first, last] are closed or replaced. */
+/*
+ * Tell the library's core that descriptors [first, last] are about to be closed or
+ * replaced (closing), or have been (closed).
+ */
 void uaio_host_closing(unsigned first, unsigned last);
 void uaio_host_closed(unsigned first, unsigned last);
 
-/* The system calls close, dup2, dup3 and close_range; they notify the engine. */
+/*
+ * Execute the system calls close, dup2, dup3 and close_range, and tell the library's
+ * core.
+ */
 long uaio_host_raw_close(int fd);
 long uaio_host_raw_dup(int from, int to, const int *flags); /* NULL: dup2 */
 long uaio_host_raw_close_range(unsigned first, unsigned last, int flags);
 
-/* The system call unshare. The library's threads keep the old descriptor table. */
+/*
+ * Execute the system call unshare. The library's threads keep the old descriptor table.
+ */
 long uaio_host_raw_unshare(int flags);
 /*
- * Give this thread its own descriptor table, as close_range() with CLOSE_RANGE_UNSHARE does
- * before it closes descriptors. Closes no descriptor. Return: 0 or a negative error number.
+ * Give this thread its own descriptor table, but close no descriptor. close_range()
+ * with CLOSE_RANGE_UNSHARE does this first.
+ * Return: 0 or a negative error number.
  */
 long uaio_host_part(void);
 
-/* The system calls execve and execveat. The accepted requests are finished first. */
+/*
+ * Execute the system call execve or execveat, after finishing the accepted requests.
+ */
 long uaio_host_raw_exec(long nr, const long a[5]);
 
 /*
- * Return: whether the system call changes the credentials of the calling thread
+ * Return: whether this system call changes credentials of the calling thread
  * (proc/identity.h).
  */
 bool uaio_host_changes_identity(long nr, const long a[6]);
 void uaio_host_load_identity(void);
 /*
- * Check again whether code that was loaded may change credentials without the library seeing
- * it (uaio_identities_prove()).
+ * Check again whether code in the process may change credentials without the library
+ * noticing (uaio_identities_prove()). Needed after code was loaded.
  */
 void uaio_host_prove_identity(void);
 /*
- * Make a system call that changes credentials, and record that they have changed. For unshare,
- * also do what uaio_host_raw_unshare() does.
+ * Execute a system call that changes credentials, and record that they have changed.
+ * For unshare, also do what uaio_host_raw_unshare() does.
  */
 long uaio_host_raw_identity(long nr, const long a[6]);
 
-/* The system calls prctl and seccomp, which may install a seccomp filter. */
+/* Execute the system call prctl or seccomp, which may install a seccomp filter. */
 long uaio_host_raw_filter(long nr, const long a[6]);
 
 /*
- * The system calls of io_uring, on rings of the kernel or of the library. The arguments are
- * those of the system call; errno is not touched.
+ * Execute the system calls of io_uring, on rings of the kernel or of the library. The
+ * arguments are those of the system call; errno is not changed.
  */
 long uaio_host_uring_setup(long nr_entries, long params);
-/* uaio_host_uring_setup(), for a call of syscall(2) made by the code at caller. */
+/*
+ * Like uaio_host_uring_setup(), for a program that calls syscall(2). caller: an address
+ * in the code that makes the call.
+ */
 long uaio_host_uring_setup_from(const void *caller, long nr_entries,
 				long params);
 long uaio_host_uring_enter(const long a[6]);
@@ -122,22 +144,24 @@ long uaio_host_uring_register(const long a[4]);
 bool uaio_host_uring_may_complete(int fd, bool is_registered);
 
 /*
- * Return: whether io_uring_setup() would now make a ring of the library rather than the
- * kernel. Queries the kernel.
+ * Return: whether io_uring_setup() would now make a ring of the library. If so, the
+ * kernel would not make one. The function queries the kernel.
  */
 bool uaio_host_uring_is_ours(void);
 
 /*
- * Patch the program's own io_uring system calls to call the library (patch.h), unless an option
- * or a filter forbids it. Called last, when all next definitions are known.
+ * Patch the program's own io_uring system calls, so that they call the library
+ * (patch.h). Do nothing if an option or a seccomp filter forbids it. Called last, when
+ * all next definitions are known.
  */
 void uaio_host_load_uring(void);
 
 /*
- * Limits for polls of rings that the library has made. The client's arguments are copied, and
- * in the copy each ring's descriptor is replaced by that of its bell (the eventfd by which a
- * poll of a ring is woken, uring/bell.h). A poll() of more descriptors, or a select() of
- * higher ones, is passed on unchanged; so are further rings in a select().
+ * Limits for polls that include rings of the library. The library copies the program's
+ * arguments. In the copy it replaces each ring's descriptor by the ring's bell, an
+ * eventfd that wakes polls of the ring (uring/bell.h). A poll() of more than POLLED_MAX
+ * descriptors goes to the C library unchanged. So does a select() of a descriptor from
+ * SELECTED_MAX on. In a select(), at most SELECTED_RINGS_MAX rings are replaced.
  */
 enum {
 	UAIO_HOST_POLLED_MAX = 1024,
@@ -145,43 +169,54 @@ enum {
 	UAIO_HOST_SELECTED_RINGS_MAX = 256,
 };
 
-/* A copy of a client's array, with the descriptors of bells in place of those of rings. */
+/*
+ * A copy of the program's pollfds, in which bells replace the descriptors of rings.
+ */
 struct uaio_host_polled {
 	struct pollfd pfds[UAIO_HOST_POLLED_MAX];
-	struct uaio_uring *rings[UAIO_HOST_POLLED_MAX]; /* in use; or NULL */
+	/*
+	 * for each entry of pfds: the ring that its bell replaces; NULL: the program's
+	 * descriptor is no ring
+	 */
+	struct uaio_uring *rings[UAIO_HOST_POLLED_MAX];
 };
 
 /*
- * Settle all bells (uaio_uring_bells_settle()). Return: whether pfds contains rings; then the
- * caller polls a copy of pfds.
+ * Before a poll: make each ring's bell (uring/bell.h) readable if the ring has
+ * completions, and otherwise not (uaio_uring_bells_settle()).
+ * Return: whether pfds contains rings. If so, the caller polls a copy of pfds.
  */
 bool uaio_host_polls_rings(const struct pollfd *pfds, unsigned long nr);
-/* Return: whether pfds contains rings. The caller knows that pfds can be read. */
+/* Return: whether pfds contains rings. pfds must be readable. */
 bool uaio_host_has_rings(const struct pollfd *pfds, unsigned long nr);
 void uaio_host_copy_polled(const struct pollfd *pfds, unsigned long nr,
 			   struct uaio_host_polled *ret_polled);
-/* The copy was polled with the result ret: write the events to the client's pfds. */
+/* The poll of the copy has returned ret: write the events to the program's pfds. */
 void uaio_host_answer_polled(struct pollfd *pfds, unsigned long nr, long ret,
 			     const struct uaio_host_polled *polled);
 
-/* The system calls that poll, and the system call epoll_ctl. */
+/* Execute the polling system calls, and the system call epoll_ctl. */
 long uaio_host_raw_epoll_ctl(const long a[4]);
 long uaio_host_raw_epoll(long nr, const long a[6]);
 long uaio_host_raw_poll(long nr, const long a[5]);
 long uaio_host_raw_select(long nr, const long a[6]);
 
 /*
- * Return: whether this memory of the client can be read. If it cannot, the caller passes the
- * address on to the kernel, where the system call fails with EFAULT.
+ * Return: whether this memory of the program is readable. If not, the caller passes the
+ * address to the kernel, and the system call fails with EFAULT.
  */
 bool uaio_host_can_read(const void *addr, unsigned long bytes);
 
-/* The system call mmap; a ring of the library can be mapped as one of the kernel's. */
+/*
+ * Execute the system call mmap; a ring of the library can be mapped like one of the
+ * kernel.
+ */
 long uaio_host_raw_mmap(const long a[6]);
 
 /*
- * The system calls munmap and mremap. If the memory is the ring of a context, they have the
- * effect that they have on a ring of kernel AIO.
+ * Execute the system calls munmap and mremap. On the ring of a context they have the
+ * same effect as on a ring of kernel AIO: munmap makes the context's handle invalid,
+ * mremap moves the ring.
  */
 long uaio_host_raw_munmap(void *addr, unsigned long bytes);
 long uaio_host_raw_mremap(void *old, unsigned long old_bytes,
@@ -190,20 +225,24 @@ long uaio_host_raw_mremap(void *old, unsigned long old_bytes,
 enum { UAIO_HOST_NUMBERS = 512 };
 
 /*
- * 1 for each system call that syscall(2) passes to uaio_host_syscall(). syscall.S reads this
- * table; it executes calls with higher numbers itself.
+ * 1 for each system call that the library executes: syscall.S passes the call to
+ * uaio_host_syscall(). For any other number, also one beyond this array, syscall.S
+ * itself makes the system call.
  */
 extern const uint8_t uaio_host_numbers[UAIO_HOST_NUMBERS]
 	__attribute__((visibility("hidden")));
 
 /*
- * Report the program at path, relative to the directory dir, if the library will not be loaded
- * into it (lost.c). The program is about to be executed with the environment envp. If path is
- * empty, dir is itself the open program.
+ * The program at path is about to be executed with the environment envp. If the library
+ * will not be loaded into it, report this (lost.c). path is relative to the directory
+ * dir; if path is empty, dir is the open program itself.
  */
 void uaio_host_tell_lost(int dir, const char *path, char *const *envp);
 
-/* As uaio_host_tell_lost(), for a name that execvp() searches along PATH. */
+/*
+ * Like uaio_host_tell_lost(), for a name that execvp() searches in the directories of
+ * PATH.
+ */
 void uaio_host_tell_lost_named(const char *name, char *const *envp);
 
 #endif /* UAIO_HOST_HOST_H */

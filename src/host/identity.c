@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that change the identity of threads: credentials, namespaces and so on
+ * Functions that change the identity of threads: credentials, namespaces and so on
  *
- * Each function here makes the call, then records the change (proc/identity.h). The C
- * library's setuid() and similar functions change all threads of the process, including the
- * library's. The system call setuid, made by syscall(2), changes the calling thread only.
+ * Each function here makes the system call, then records the change (proc/identity.h).
+ * The C library's setuid() and similar functions change all threads of the process,
+ * including the library's. The system call setuid, made by syscall(2), changes the
+ * calling thread only.
  *
  * Tested by test/identity/identity.c.
  */
@@ -38,14 +39,20 @@ enum {
 	NR_LANDLOCK_RESTRICT_SELF = 446,
 	NR_LSM_SET_SELF_ATTR = 460,
 	IOPRIO_WHO_THREAD = 1,
-	/* as in <threads.h>, not included: the tests have a file of that name */
+	/*
+	 * Values from <threads.h>. That header is not included, as the tests have a
+	 * file of that name.
+	 */
 	THRD_SUCCESS = 0,
 	THRD_NOMEM = 3,
 };
 
 typedef int thrd_main_fn(void *arg);
 
-/* The next definitions, usually the C library's; NULL until first needed. */
+/*
+ * The next definitions of these functions, usually the C library's; each is NULL until
+ * it is first needed.
+ */
 static struct {
 	int (*setuid)(uid_t);
 	int (*setgid)(gid_t);
@@ -62,10 +69,13 @@ static struct {
 	int (*thrd_create)(pthread_t *, thrd_main_fn *, void *);
 } next;
 
-/* In place of an enum uaio_identity_change: the call changes no identity. */
+/*
+ * Used like a value of enum uaio_identity_change; says that the call changes no
+ * identity.
+ */
 enum { NOTHING = -1 };
 
-/* Calls that change an identity's attributes (UAIO_CHANGED_ATTRIBUTES). */
+/* System calls that change attributes of an identity (UAIO_CHANGED_ATTRIBUTES). */
 static const struct uaio_numbers changing[] = {
 	{ SYS_setuid, SYS_setuid },       { SYS_setgid, SYS_setgid },
 	{ SYS_setreuid, SYS_setreuid },   { SYS_setregid, SYS_setregid },
@@ -76,22 +86,30 @@ static const struct uaio_numbers changing[] = {
 enum { NR_CHANGING = sizeof(changing) / sizeof(changing[0]) };
 
 /*
- * Return: whether code in the process may make the calls in changing without the library's
- * functions.
+ * Return: whether code in the process may make the system calls in `changing` by its
+ * own instructions, so that the library would not notice.
  *
- * At a fork(), a thread that does not exist in the child may have held the dynamic loader's
- * lock, so the lock must not be taken until the loader has been used in the child. Without the
- * lock, this function reads the list of loaded objects only while the process has a single
- * thread, and once per change of the list.
+ * is_beside_lost_threads: this process was forked by a process with several threads.
+ * One of the threads that the child lacks may have held the dynamic loader's lock. So
+ * this thread must not acquire that lock until the child has loaded or unloaded an
+ * object (uaio_patch_has_loaded()). Until then the function reads the list of loaded
+ * objects without the lock, but only if the process has a single thread and the loader
+ * is patched. Otherwise it returns true. Once it has returned false, it reads the list
+ * again only after objects were loaded or unloaded.
  */
 static bool may_change_unseen(bool is_beside_lost_threads)
 {
-	/* atomic: the value of uaio_patch_loads() when the result was last false */
+	/*
+	 * atomic: the count of changes to the loaded objects (uaio_patch_loads()) when
+	 * this function last returned false
+	 */
 	static uint32_t proved_at;
 	const uint32_t loads = uaio_patch_loads();
 	bool may_change;
 
-	/* relaxed, both: the count publishes no other memory */
+	/*
+	 * relaxed, for the load and the store of proved_at: no other data depends on it
+	 */
 	if (!is_beside_lost_threads || uaio_patch_has_loaded())
 		may_change = uaio_patch_may_call(changing, NR_CHANGING);
 	else if (!loads)
@@ -113,8 +131,9 @@ void uaio_host_load_identity(void)
 }
 
 /*
- * Create the manager thread of crew 0 (the first group of workers) before any thread can have
- * another identity.
+ * Create the manager thread of crew 0 (the first group of workers) now, while this
+ * thread has the process's identity. The manager inherits the identity of the thread
+ * that creates it, and a later creator could have another identity.
  */
 static void hold(void)
 {
@@ -129,7 +148,10 @@ void uaio_host_prove_identity(void)
 {
 	bool were_many = uaio_identities_are_many();
 
-	/* Before the engine has started, nothing is to be done: its start does this. */
+	/*
+	 * If the library is not started, do nothing: its start calls
+	 * uaio_identities_prove(), too.
+	 */
 	if (!uaio_engine_is_up() || !uaio_enter())
 		return;
 	uaio_identities_prove();
@@ -138,10 +160,13 @@ void uaio_host_prove_identity(void)
 		hold();
 }
 
-/* Return: whether the caller has to record the change after the system call. */
+/*
+ * Return: whether the caller has to record the change of identity after the system
+ * call.
+ */
 static bool begin(int change)
 {
-	/* A child of vfork() uses the same memory, but is another process. */
+	/* A child of vfork() uses the same memory, but has its own identity. */
 	if (change == NOTHING || !uaio_engine_is_owner())
 		return false;
 	if (change == UAIO_CHANGED_PROCESS)
@@ -163,7 +188,9 @@ static long change(long nr, const long a[6], enum uaio_identity_change what)
 	return ret;
 }
 
-/* Return: which kind of identity the keyctl() changes, or NOTHING. */
+/*
+ * Return: what this keyctl() changes, a value of enum uaio_identity_change; or NOTHING.
+ */
 static int change_of_keyctl(const long a[6])
 {
 	switch (a[0]) {
@@ -176,7 +203,10 @@ static int change_of_keyctl(const long a[6])
 	}
 }
 
-/* The kernel creates the thread's keyring when the thread first uses it. */
+/*
+ * A call that names the thread's own keyring counts as a change, as the kernel may then
+ * create this keyring.
+ */
 static int change_of_key(long keyring)
 {
 	return keyring == KEY_SPEC_THREAD_KEYRING ? (int)UAIO_CHANGED_DOMAIN
@@ -235,9 +265,7 @@ long uaio_host_raw_identity(long nr, const long a[6])
 	return change(nr, a, (enum uaio_identity_change)change_of(nr, a));
 }
 
-/*
- * Calls that change the calling thread only
- */
+/* Functions that change the calling thread only */
 
 UAIO_EXPORT int setfsuid(uid_t id);
 UAIO_EXPORT int setfsgid(gid_t id);
@@ -279,9 +307,7 @@ int unshare(int flags)
 			: uaio_host_raw_unshare(flags));
 }
 
-/*
- * Calls that change all threads of the process
- */
+/* Functions that change all threads of the process */
 
 UAIO_EXPORT int setuid(uid_t id);
 UAIO_EXPORT int setgid(gid_t id);
@@ -295,9 +321,10 @@ UAIO_EXPORT int setgroups(size_t nr, const gid_t *ids);
 UAIO_EXPORT int initgroups(const char *user, gid_t group);
 
 /*
- * A change of all threads. Requests that are queued keep their former ids (proc/former.h).
- * Signals are blocked during the change: workers wait until it ends, and a handler could leave
- * the C library's call by siglongjmp() before it has ended.
+ * A change of the credentials of all threads. Queued requests keep the ids with which
+ * they were submitted (proc/former.h). Workers wait until the change ends. A signal
+ * handler could leave the C library's function by siglongjmp() before that, so signals
+ * are blocked during the change.
  */
 struct change_of_all {
 	bool tells, is_of_process, is_begun;
@@ -306,8 +333,8 @@ struct change_of_all {
 };
 
 /*
- * Return: 0; -EAGAIN if the change must not be made, because a system call with the former ids
- * does not end.
+ * Return: 0; -EAGAIN if the change must not be made, because a system call that uses
+ * the former ids does not end.
  */
 static int begin_all(struct change_of_all *change)
 {
@@ -411,9 +438,9 @@ int initgroups(const char *user, gid_t group)
 }
 
 /*
- * A new thread inherits the identity of the thread that creates it. A sanitizer interposes
- * these functions itself, so they are left to it; uaio_identity_check() then compares the
- * identity of each thread.
+ * A new thread inherits the identity of its creator: pthread_create() and thrd_create()
+ * record this. A sanitizer has its own version of both functions, so they are not
+ * defined then. Instead, uaio_identity_check() compares the identities of threads.
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
@@ -438,8 +465,8 @@ int pthread_create(pthread_t *ret_thread, const pthread_attr_t *attr,
 }
 
 /*
- * The main functions of thrd_create() and of pthread_create() return their results in the same
- * register. So uaio_identity_inherit() can start either.
+ * The main functions for thrd_create() and for pthread_create() return different types,
+ * but in the same register. So uaio_identity_inherit() can start both kinds.
  */
 int thrd_create(pthread_t *ret_thread, thrd_main_fn *main, void *arg)
 {

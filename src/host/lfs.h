@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lets files of host/ define functions whose names end in 64 (for large files)
+ * Lets source files of src/host define functions whose names end in 64 (for large
+ * files)
  *
- * glibc has functions of these names. In musl the names are macros for the functions without
- * 64, and its loader binds older programs' references to musl only. The library defines the
- * functions with either C library, so this header undefines the macros.
+ * glibc has functions with these names. In musl the names are macros for the functions
+ * without 64. Older programs refer to the names themselves, and musl's loader binds
+ * these references only to musl. The library defines the functions for both C
+ * libraries, so this header undefines the macros.
  *
- * Include it after all other headers.
+ * A source file includes this header after all others.
  */
 #ifndef UAIO_HOST_LFS_H
 #define UAIO_HOST_LFS_H

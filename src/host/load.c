@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loading and unloading the library, and reading its counters (uaio.h)
+ * What happens when the library is loaded and unloaded; also reads its counters
+ * (uaio.h)
  *
- * Loading creates no thread and allocates no memory; that happens when the first context or
- * ring is created.
+ * Loading the library creates no thread and allocates no memory. That happens when the
+ * program creates its first context or ring.
  *
  * Tested by test/abi/links.c and test/host/leaving.c.
  */
@@ -22,8 +23,8 @@
 #if defined(__aarch64__)
 
 /*
- * libgcc's code for atomic accesses on aarch64 calls __getauxval(), which glibc exports. musl
- * has the function only as getauxval().
+ * On aarch64, libgcc's code for atomic accesses calls __getauxval(). glibc exports this
+ * function; musl exports it only as getauxval().
  */
 unsigned long __getauxval(unsigned long type)
 	__attribute__((visibility("hidden"), used));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reports programs that are executed without the library
+ * Reports programs into which the library will not be loaded
  *
- * The library cannot be loaded into some programs, such as statically linked ones. Others get
- * an environment whose LD_PRELOAD does not name the library. With --verbose or --stats, this
- * file writes a line about such a program before it is executed, with what the user can do.
- * exec.c and spawn.c call it.
+ * The library cannot be loaded into some programs, such as statically linked ones.
+ * Others are executed with an environment whose LD_PRELOAD does not name the library.
+ * With --verbose or --stats, this file writes a line about such a program before the
+ * exec, with what the user can do. exec.c and spawn.c call it.
  *
  * Context: async-signal-safe, also in a child of vfork().
  *
@@ -29,20 +29,24 @@
 #include "options/config.h"
 #include "host/host.h"
 
-/* Where execvp() searches if the environment has no PATH. */
+/* The directories in which execvp() searches if the environment has no PATH. */
 #define DEFAULT_PATH "/bin:/usr/bin"
 
 enum {
-	/* how many scripts may be nested; the kernel allows no more */
+	/*
+	 * how many scripts may follow one another, as in the kernel: the interpreter of
+	 * a script may itself be a script
+	 */
 	SCRIPTS_MAX = 5,
 	HEAD_BYTES = 256,
-	PATH_BYTES =
-		1024, /* longer paths are not reported: stacks may be small */
+	/* longest path that is reported: the buffer must fit on a small stack */
+	PATH_BYTES = 1024,
 	LINE_BYTES = PATH_BYTES + 256,
 };
 
 union head {
-	char text[HEAD_BYTES + 1]; /* ends in a NUL */
+	/* the last byte is a null byte */
+	char text[HEAD_BYTES + 1];
 	ElfW(Ehdr) elf;
 };
 
@@ -56,7 +60,7 @@ static void tell(const char *path, const char *why)
 		uaio_report_say(line);
 }
 
-/* Return: whether LD_PRELOAD in the environment names the library. */
+/* Return: whether LD_PRELOAD in the environment envp names this library. */
 static bool names_us(char *const *envp)
 {
 	for (; envp && *envp; envp++)
@@ -65,7 +69,10 @@ static bool names_us(char *const *envp)
 	return false;
 }
 
-/* Only the loaders of glibc and musl can load the library; Android's cannot. */
+/*
+ * Return: why the program's loader cannot load the library, or NULL. The loaders of
+ * glibc and musl can; Android's cannot.
+ */
 static const char *why_of_loader(int fd, const ElfW(Ehdr) * elf,
 				 const char *path)
 {
@@ -74,7 +81,7 @@ static const char *why_of_loader(int fd, const ElfW(Ehdr) * elf,
 	switch (uaio_loader_read(fd, elf, loader, sizeof(loader))) {
 	case -ENOENT:
 		return uaio_has_prefix(uaio_base_name(path), "ld-")
-			       ? NULL /* it is a loader */
+			       ? NULL /* the file is itself a loader */
 			       : "which is statically linked: use a dynamic "
 				 "build of it, or put 'uaio run --trap' in "
 				 "front of it";
@@ -83,7 +90,8 @@ static const char *why_of_loader(int fd, const ElfW(Ehdr) * elf,
 			       ? "which is built for another C library: use a "
 				 "build for glibc or musl"
 			       : NULL;
-	default: return NULL; /* the exec itself will fail */
+	/* for other errors the exec itself will fail */
+	default: return NULL;
 	}
 }
 
@@ -104,9 +112,9 @@ static bool gains_privilege(const struct stat *st)
 }
 
 /*
- * Read the beginning of an open file into head.
- * Return: why the library cannot be loaded into it, or NULL. For a script, *ret_interpreter is
- * the name of its interpreter, inside head; else NULL.
+ * Read the beginning of the open file fd into head.
+ * Return: why the library cannot be loaded into this program, or NULL. For a script,
+ * *ret_interpreter is the name of its interpreter, inside head; else NULL.
  */
 static const char *why_of_file(int fd, const char *path, union head *head,
 			       char **ret_interpreter)
@@ -135,14 +143,20 @@ static const char *why_of_file(int fd, const char *path, union head *head,
 	return why_of_elf(fd, &head->elf, path);
 }
 
-/* O_NONBLOCK: path may be a FIFO or device, whose open() could block. */
+/*
+ * Open the program with O_NONBLOCK: path may be a FIFO or device, whose open() could
+ * block.
+ */
 static int open_program(int dir, const char *path)
 {
 	return sys_openat(dir, path,
 			  O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
 }
 
-/* O_NONBLOCK is needed as path may be a FIFO or device, whose open() could block. */
+/*
+ * Report the program in the open file fd if the library will not be loaded into it. If
+ * it is a script, look at its interpreter instead. Closes fd.
+ */
 static void look_at(int fd, const char *path, char *const *envp)
 {
 	char *interpreter = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connects this library with libuaio-check.so, which `uaio check` loads before it
+ * Connects libuaio.so with libuaio-check.so, which `uaio check` loads first
  *
- * libuaio-check.so interposes the allocator (check/shim.c), and calls the functions to which
- * its variables point. This file sets the variables.
+ * libuaio-check.so interposes functions that free memory (check/shim.c), and calls the
+ * functions to which its variables point. This file sets these variables.
  */
 #include "host/memory.h"
 
@@ -17,7 +17,10 @@
 #include "posix/posix.h"
 #include "host/host.h"
 
-/* Variables of libuaio-check.so; their addresses are NULL if it is not loaded. */
+/*
+ * Variables in libuaio-check.so. If that library is not loaded, their addresses are
+ * NULL.
+ */
 extern bool (*uaio_check_freed)(const void *at, size_t bytes)
 	__attribute__((weak));
 
@@ -59,8 +62,8 @@ void uaio_host_returned(const struct aiocb *aiocb)
 }
 
 /*
- * A sanitizer has its own allocator, which calls a hook for each free(). The program may free
- * memory that was never allocated; the sanitizer reports that itself.
+ * A sanitizer has its own allocator, which calls a hook for each free(). If the program
+ * frees memory that was never allocated, the sanitizer reports that itself.
  */
 static struct {
 	int (*is_allocated)(const void *at);
@@ -79,7 +82,10 @@ static void hear_free(const void *at)
 		(void)freed(at, sanitizer.get_bytes(at));
 }
 
-/* Return: whether a sanitizer is in the process and has accepted the hooks. */
+/*
+ * Return: whether a sanitizer is in the process, and has accepted the hooks for malloc
+ * and free.
+ */
 static bool ask_sanitizer(void)
 {
 	int (*install)(void (*)(const void *, size_t), void (*)(const void *));

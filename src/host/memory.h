@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reports memory that the program frees or unmaps to uaio-check(1), which looks for requests in
- * flight that still use it
+ * Tells the checks of uaio-check(1) which memory the program frees or unmaps. The
+ * checks look for requests in flight that still use this memory.
  *
- * Context: any thread. Calls in a signal handler that interrupted the library are not checked.
+ * Context: any thread. In a signal handler that interrupted the library, the functions
+ * check nothing.
  *
  * Tested by test-check.c.
  */
@@ -18,14 +19,22 @@
 
 struct aiocb;
 
-/* Report a request in flight that uses some of the memory. Return: whether there is one. */
+/*
+ * Memory at the address `at` ends in the way `end` says, for example by free(). If a
+ * request in flight uses some of this memory, report that.
+ * Return: whether a request uses it.
+ */
 bool uaio_host_memory_ends_slowly(enum uaio_check_end end, const void *at,
 				  size_t bytes);
 
-/* The program has mapped fd at this address. Only called under uaio-check. Keeps errno. */
+/*
+ * The program has mapped fd at this address. Only called under uaio-check; keeps errno.
+ */
 void uaio_host_memory_begins(const void *at, int fd, int64_t offset);
 
-/* The program frees or unmaps memory. Report requests in flight that use it. */
+/*
+ * The program frees or unmaps memory: report each request in flight that uses it.
+ */
 static inline void uaio_host_memory_ends(enum uaio_check_end end,
 					 const void *at, size_t bytes)
 {
@@ -33,7 +42,7 @@ static inline void uaio_host_memory_ends(enum uaio_check_end end,
 		(void)uaio_host_memory_ends_slowly(end, at, bytes);
 }
 
-/* The program calls aio_return() for aiocb. */
+/* The program calls aio_return() for this aiocb. */
 void uaio_host_returned(const struct aiocb *aiocb);
 
 #endif /* UAIO_HOST_MEMORY_H */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mmap(2) of the library's io_urings
+ * mmap(2) of the library's rings of io_uring
  *
- * A client may map the completion ring and the submission entries by itself, at the kernel's
- * offsets. The library's file has them at other offsets, so mmap() translates the offset.
+ * A program may itself map the completion ring and the submission entries, at the
+ * offsets that the kernel defines. In the file of a ring of the library they are at
+ * other offsets, so mmap() translates the offset.
  *
- * Context: async-signal-safe, also before the library is loaded. The C library's own calls of
- * mmap do not come here.
+ * Context: async-signal-safe, also before the library is loaded. When the C library
+ * itself maps memory, it does not call this mmap().
  *
  * Tested by test-whose.c and test/abi/early.c.
  */
@@ -40,10 +41,14 @@ void uaio_host_load_mmap(void)
 	uaio_host_find("mmap64", &next.mmap64);
 }
 
-/* Return: the offset in fd that corresponds to the kernel's offset. */
+/*
+ * Translate an offset that the kernel defines for io_uring. If fd is a ring of the
+ * library, its file has the same data at another offset.
+ * Return: that offset; for any other fd, the unchanged offset.
+ */
 static long real_offset(int fd, long offset)
 {
-	/* IORING_OFF_CQ_RING is the lowest of the offsets that have to be translated. */
+	/* Lower offsets are not translated, and fd -1 is no file. */
 	if (likely(offset < (long)IORING_OFF_CQ_RING) || fd < 0)
 		return offset;
 	return uaio_uring_map_offset(fd, offset);
@@ -56,7 +61,7 @@ static void note_fixed(long addr, long bytes, long flags)
 				      (size_t)bytes);
 }
 
-/* Report a new mapping of fd, perhaps of a ring, to uaio-check. */
+/* Tell uaio-check that fd was mapped; fd may be a ring. */
 static void note_mapped(long at, int fd, long offset)
 {
 	if (unlikely(uaio_config.is_examined) && fd >= 0 &&
@@ -75,7 +80,10 @@ long uaio_host_raw_mmap(const long a[6])
 	return ret;
 }
 
-/* A sanitizer must see all mappings from the start of the process, so mmap() is left to it. */
+/*
+ * A sanitizer must see all mappings from the start of the process. So with a sanitizer,
+ * mmap() is not defined here.
+ */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 static void *map(void *(*real)(void *, size_t, int, int, int, off_t),

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mremap(2) and munmap(2) of the event ring of a kernel AIO context
+ * mremap(2) and munmap(2), which may concern the event ring of a kernel AIO context
  *
- * A context's handle is the address of its ring. Some clients move the ring, and use the new
- * address as the handle. A client may also unmap the ring; the library must not fault then.
+ * A context's handle is the address of its ring. Some programs move the ring, and use
+ * the new address as the handle. A program may also unmap the ring; the library must
+ * not access it then.
  *
  * Tested by test/conform/rows-ring.c.
  */

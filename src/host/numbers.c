@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system calls that syscall(2) passes to uaio_host_syscall()
+ * Table of the system calls that syscall(2) passes to uaio_host_syscall()
  *
  * Tested by test/abi/passthrough.c.
  */
@@ -47,7 +47,9 @@ const uint8_t uaio_host_numbers[UAIO_HOST_NUMBERS] = {
 	[SYS_execveat] = 1,
 	[SYS_prctl] = 1,
 	[SYS_seccomp] = 1,
-	/* calls that change the identity of the calling thread (identity.c) */
+	/*
+	 * system calls that change the identity of the calling thread (identity.c)
+	 */
 	[SYS_unshare] = 1,
 	[SYS_setns] = 1,
 	[SYS_setuid] = 1,

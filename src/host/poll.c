@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * poll(2), epoll_wait(2) and similar functions, in which a client sleeps until its descriptors
- * are ready
+ * poll(2), epoll_wait(2) and similar functions, in which the program sleeps until its
+ * descriptors are ready
  *
- * If a thread has submitted requests whose completion is signalled by an eventfd, and which
- * wait for their files, it also polls for their queues while it sleeps here ("leads" the
- * queues, ready/attend.h). It first sleeps in ppoll() on the client's descriptors and those of
- * the queues, then makes the client's call without waiting. So the client's call has its usual
- * effects, also on other threads that wait for the same files. A thread without such requests
- * only makes one load.
+ * A thread may have submitted requests that wait for their files, and that signal their
+ * completion by an eventfd. While such a thread sleeps here, it also serves the queues
+ * of these requests (it "leads" the queues, ready/attend.h). It first sleeps in ppoll()
+ * on the program's descriptors and those of the queues. Then it makes the program's
+ * call with timeout 0. So the call has its usual effects, also on other threads that
+ * wait for the same files. A thread without such requests only makes one load.
  *
- * The sleep is a cancellation point, like the calls themselves. If the client polls an
- * io_uring of the library, its bell (the eventfd by which a poll of a ring is woken) is polled
- * instead (ringpoll.c).
+ * The sleep is a cancellation point, like the functions themselves. If the program
+ * polls a ring of the library, the library polls the ring's bell instead: an eventfd
+ * that wakes polls of the ring (ringpoll.c).
  *
  * Context: async-signal-safe; also before the library is loaded.
  *
  * Tested by test/host/sleeps.c and bells.c.
  */
-/* Fortified headers would define inline functions with the names that are defined here. */
+/* Otherwise fortified headers define inline functions with the names below. */
 #undef _FORTIFY_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -62,7 +62,7 @@ UAIO_EXPORT int __ppoll_chk(struct pollfd *pfds, nfds_t nr,
 
 enum {
 	MASK_BYTES = 8,
-	/* A poll() of more descriptors is passed on to the C library, and leads no queue. */
+	/* A thread that polls more descriptors than this serves no queues. */
 	SLOTS_MAX = 64,
 };
 
@@ -91,7 +91,7 @@ void uaio_host_load_poll(void)
 }
 
 /*
- * The next definitions or, before the library is loaded, the system calls
+ * raw_X(): the next definition of X; before the library is loaded, the system call
  */
 
 static int raw_pwait(int epoll, struct epoll_event *events, int max,
@@ -129,7 +129,9 @@ static int real_epoll_pwait2(int epoll, struct epoll_event *events, int max,
 	return next.epoll_pwait2(epoll, events, max, timeout, mask);
 }
 
-/* The system call writes the remaining time to its timeout, so it gets a copy. */
+/*
+ * ppoll() by the system call writes the remaining time to its timeout. So pass a copy.
+ */
 static int real_ppoll(struct pollfd *pfds, nfds_t nr,
 		      const struct timespec *timeout, const sigset_t *mask)
 {
@@ -172,7 +174,7 @@ static int64_t deadline_of_ms(int timeout_ms)
 			      : uaio_now_ns() + timeout_ms * 1000000ll;
 }
 
-/* The caller knows that is_worth(timeout). */
+/* The caller has checked is_worth(timeout). */
 static int64_t deadline_of(const struct timespec *timeout)
 {
 	enum { MAX_S = 1000000000 };
@@ -183,7 +185,9 @@ static int64_t deadline_of(const struct timespec *timeout)
 	       timeout->tv_nsec;
 }
 
-/* Return: whether the call may sleep, because the timeout is valid and not 0. */
+/*
+ * Return: whether a call with this timeout may sleep: the timeout is valid and not 0.
+ */
 static bool is_worth(const struct timespec *timeout)
 {
 	return !timeout || (uaio_host_can_read(timeout, sizeof(*timeout)) &&
@@ -193,14 +197,19 @@ static bool is_worth(const struct timespec *timeout)
 }
 
 enum slept {
-	SLEPT_NOT,  /* there was no queue to lead, or ppoll() failed */
-	SLEPT,      /* a queue or a client's descriptor was ready */
-	SLEPT_LONG, /* the timeout has expired */
-	SLEPT_ERROR /* a signal interrupted the sleep: errno is EINTR */
+	/* no sleep: the thread has no queue to serve, or ppoll() failed */
+	SLEPT_NOT,
+	/* a queue or a descriptor is ready */
+	SLEPT,
+	/* the timeout has expired */
+	SLEPT_LONG,
+	/* a signal interrupted the sleep: errno is EINTR */
+	SLEPT_ERROR
 };
 
 /*
- * Return: which descriptors are ready, as bits. Set *ret_is_gone if one of them is not open.
+ * Return: one bit for each descriptor; set: it is ready. Set *ret_is_gone if a
+ * descriptor is not open.
  */
 static uint32_t ready_of(const struct pollfd *pfds, unsigned nr,
 			 bool *ret_is_gone)
@@ -227,7 +236,7 @@ static int sleep_in_poll(struct pollfd *pfds, unsigned nr, int64_t deadline_ns,
 	return ret;
 }
 
-/* Cleanup handler: the thread was cancelled in its sleep, or leaves it by siglongjmp(). */
+/* Cleanup handler: the thread is cancelled, or leaves by siglongjmp(). */
 static void end_sleep(void *arg)
 {
 	(void)arg;
@@ -235,10 +244,10 @@ static void end_sleep(void *arg)
 }
 
 /*
- * Sleep as a cancellation point. If the thread is cancelled, end_sleep() runs before the
- * program's cleanup handlers, which may wait for completions of the queues that the sleep
- * leads. If a signal handler may leave the sleep by siglongjmp(), no cleanup handler is
- * pushed, as nothing would remove it.
+ * Sleep as a cancellation point. If the thread is cancelled, end_sleep() must run
+ * before the program's cleanup handlers: these may wait for completions of queues that
+ * only the sleeping thread serves. But if a signal handler may leave the sleep by
+ * siglongjmp(), end_sleep() is not pushed: after the jump nothing would pop it.
  */
 static int sleep_cancellable(struct pollfd *pfds, unsigned nr,
 			     int64_t deadline_ns, const sigset_t *mask)
@@ -255,8 +264,9 @@ static int sleep_cancellable(struct pollfd *pfds, unsigned nr,
 }
 
 /*
- * Sleep until one of pfds, or of the descriptors of the led queues, is ready. pfds has room for
- * UAIO_ATTENDED_MAX more entries after the first nr.
+ * Sleep until one of the first nr pfds is ready, or one of the queues that the thread
+ * leads (serves in its sleep). After the first nr entries, pfds has room for the
+ * descriptors of these queues, UAIO_ATTENDED_MAX entries.
  */
 static enum slept sleep_attending(struct pollfd *pfds, nfds_t nr,
 				  int64_t deadline_ns, const sigset_t *mask)
@@ -276,10 +286,10 @@ static enum slept sleep_attending(struct pollfd *pfds, nfds_t nr,
 			ret > 0 ? ready_of(&pfds[nr], attend.nr, &is_gone) : 0);
 	if (ret == 0)
 		return SLEPT_LONG;
-	/* is_gone: the program has closed one of the library's descriptors. */
+	/* is_gone: a queue's descriptor was closed; the program's call must sleep. */
 	if (ret > 0)
 		return is_gone ? SLEPT_NOT : SLEPT;
-	/* For any error but EINTR, the client's own call returns the error. */
+	/* Other errors than EINTR are left to the program's own call. */
 	if (ret != -EINTR)
 		return SLEPT_NOT;
 	errno = EINTR;
@@ -298,8 +308,8 @@ static int ms_left_of(int64_t deadline_ns)
 }
 
 /*
- * can: whether the call may sleep, and ppoll() can be called instead.
- * Return: whether the thread is to lead queues while it sleeps.
+ * can: the program's call may sleep, and the thread can sleep in ppoll() instead.
+ * Return: whether the thread leads queues (serves them) while it sleeps.
  */
 static bool attends(bool can)
 {
@@ -309,8 +319,9 @@ static bool attends(bool can)
 }
 
 /*
- * Each exported function does the common case inline, and calls a noinline function for the
- * rest. So in most programs the interposed call costs only two loads and a jump.
+ * Each exported function handles the common case itself, and calls a noinline function
+ * for the rest. So in most programs the interposed call costs only two loads and a
+ * jump.
  */
 #define SLOWLY static __attribute__((noinline))
 
@@ -318,10 +329,7 @@ static bool attends(bool can)
  * epoll
  */
 
-/*
- * Return: whether an epoll_wait() can go directly to the C library, as this library has
- * nothing to do.
- */
+/* Return: whether epoll_wait() can call the C library directly. */
 static inline bool is_plain_epoll(void)
 {
 	return likely(!uaio_uring_has_due_bells()) &&
@@ -329,8 +337,9 @@ static inline bool is_plain_epoll(void)
 }
 
 /*
- * Return: whether to sleep again, because no descriptor of the client was ready. UNTESTED: the
- * deadline only matters if the led queues have events without a pause.
+ * Return: whether to sleep again, because no descriptor of the program was ready, but
+ * only a queue that the thread serves. UNTESTED: the deadline, which matters only if
+ * such queues have events again and again.
  */
 static bool sleeps_on(enum slept slept, int nr, int64_t deadline_ns)
 {
@@ -339,9 +348,9 @@ static bool sleeps_on(enum slept slept, int nr, int64_t deadline_ns)
 }
 
 /*
- * Sleep, then make the client's call without waiting.
- * Return: true, with the call's result in *ret_nr; false if the caller must make the call
- * itself, for the remaining time.
+ * Sleep, then make the program's call with timeout 0.
+ * Return: true, with the call's result in *ret_nr; false if the caller must make the
+ * call itself, with the remaining time as timeout.
  */
 static bool wait_attending(int epoll, struct epoll_event *events, int max,
 			   int64_t deadline_ns, const sigset_t *mask,
@@ -440,7 +449,7 @@ int epoll_pwait2(int epoll, struct epoll_event *events, int max,
  * poll
  */
 
-/* As wait_attending(), for poll() and ppoll(). */
+/* Like wait_attending(), for poll() and ppoll(). */
 static bool poll_attending(struct pollfd *pfds, nfds_t nr, int64_t deadline_ns,
 			   const sigset_t *mask, int *ret_nr)
 {
@@ -449,7 +458,7 @@ static bool poll_attending(struct pollfd *pfds, nfds_t nr, int64_t deadline_ns,
 
 	if (!uaio_host_can_read(pfds, nr * sizeof(*pfds)))
 		return false;
-	/* Read pfds once, as the kernel does: other threads may change them meanwhile. */
+	/* Read pfds only one time: other threads may change them meanwhile. */
 	memcpy(copies, pfds, nr * sizeof(*pfds));
 	do {
 		slept = sleep_attending(copies, nr, deadline_ns, mask);
@@ -473,7 +482,7 @@ static int poll_them(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 	return real_poll(pfds, nr, ms_left_of(deadline_ns));
 }
 
-/* poll() of descriptors that include rings. */
+/* poll() with rings of the library among the descriptors. */
 SLOWLY int poll_rings(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 {
 	struct uaio_host_polled polled;
@@ -485,19 +494,16 @@ SLOWLY int poll_rings(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 	return ret;
 }
 
-/*
- * Return: whether a poll() can go directly to the C library, as this library has nothing to
- * do.
- */
+/* Return: whether poll() can call the C library directly. */
 static inline bool is_plain_poll(void)
 {
 	return likely(!uaio_uring_has_rings()) && likely(!uaio_attend_may());
 }
 
 /*
- * poll() with timeout 0. The file of a ring is always ready, so if the kernel reports no
- * descriptor, there is no ring among pfds. If it reports some, the kernel has read and written
- * pfds, so this function can read pfds safely, too.
+ * poll() with timeout 0. The kernel always reports the file of a ring as ready. So if
+ * the kernel reports no descriptor, pfds contains no ring. If the kernel reports a
+ * descriptor, it has read and written pfds, so pfds can be read here.
  */
 static int poll_now(struct pollfd *pfds, nfds_t nr)
 {
@@ -573,8 +579,7 @@ int ppoll(struct pollfd *pfds, nfds_t nr, const struct timespec *timeout,
 }
 
 /*
- * A program built with _FORTIFY_SOURCE calls these functions. If its array is too small, the C
- * library aborts the program.
+ * Called by a program built with _FORTIFY_SOURCE. Aborts it if its array is too small.
  */
 
 int __poll_chk(struct pollfd *pfds, nfds_t nr, int timeout_ms, size_t bytes)

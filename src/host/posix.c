@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions of POSIX AIO (aio.h)
+ * The exported functions of POSIX AIO (aio.h)
  *
- * They are exported without symbol versions, so that references to any version of the C
- * library's functions bind to them. With --posix=off they call the C library's functions.
+ * The functions have no symbol versions, so that a program's reference to any version
+ * of the C library's functions binds to them. With --posix=off they call the C
+ * library's functions.
  *
- * struct aiocb and struct aiocb64 have one layout, as off_t has 64 bits.
+ * struct aiocb and struct aiocb64 have the same layout, as off_t has 64 bits.
  *
  * Tested by test/posix/.
  */
@@ -26,7 +27,9 @@
 /* Included last: it undefines macros. */
 #include "host/lfs.h"
 
-/* The type in <aio.h> of the first parameter of lio_listio(). */
+/*
+ * Type of an element of the list of lio_listio(), which differs between C libraries.
+ */
 #ifdef __GLIBC__
 #define MEMBER struct aiocb *const
 #else
@@ -64,7 +67,10 @@ static_assert(sizeof(struct aiocb) == sizeof(struct aiocb64) &&
 			      offsetof(struct aiocb64, aio_offset),
 	      "one layout");
 
-/* The C library's functions, for --posix=off; NULL until first needed. */
+/*
+ * The C library's functions, which --posix=off uses; each is NULL until it is first
+ * needed.
+ */
 static struct {
 	int (*aio_read)(struct aiocb *);
 	int (*aio_write)(struct aiocb *);
@@ -151,8 +157,8 @@ int lio_listio(int mode, MEMBER list[], int nr, struct sigevent *event)
 
 #ifdef __GLIBC__
 /*
- * aio_init() is only a hint about glibc's threads, so it is ignored: `--workers` limits
- * workers.
+ * aio_init() only gives hints about glibc's threads. It does nothing here: the option
+ * `--workers` limits workers.
  */
 void aio_init(const struct aioinit *init)
 {

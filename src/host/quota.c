@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * open(2) and similar functions: replace /proc/sys/fs/aio-max-nr and aio-nr by files with the
- * library's numbers
+ * open(2) and similar functions: instead of /proc/sys/fs/aio-max-nr and aio-nr, the
+ * program gets files with the library's numbers
  *
- * Some programs (Seastar, and with it ScyllaDB and Redpanda) read these two files, and exit if
- * the kernel has too few AIO events left. The library uses none of the kernel's events. So a
- * program that opens one of the files for reading gets a file in memory. For aio-max-nr it has
- * the limit --max-nr, or INT_MAX without a limit; for aio-nr, the events of this process.
+ * Some programs (Seastar, and with it ScyllaDB and Redpanda) read these two files, and
+ * exit if the kernel has too few AIO events left. The library uses none of the kernel's
+ * events. So if a program opens one of the files for reading, it gets a memfd instead.
+ * For aio-max-nr the memfd contains the limit --max-nr, or INT_MAX without a limit; for
+ * aio-nr, how many events this process uses.
  *
- * The C library opens the file first, so the kernel checks the path and the permission. For
- * any other file, a few bytes of the path are compared.
+ * The C library opens the real file first, so the kernel checks the path and the
+ * permission. For any other file, the library only compares a few bytes of the path.
  *
- * The program still reads the kernel's numbers if it opens the file by its own system call
- * instruction, by another spelling of the path, by io_uring, or for writing; or if memfd_create
- * is refused.
+ * In some cases the program still reads the kernel's numbers: if it opens the file by
+ * an inlined system call, by another spelling of the path, by io_uring, or for writing;
+ * or if memfd_create is refused.
  *
- * Context: async-signal-safe, but for fopen(); also before the library is loaded.
+ * Context: async-signal-safe except fopen(); also before the library is loaded.
  *
  * Tested by test/abi/quota.c.
  */
@@ -42,8 +43,8 @@
 #include "host/lfs.h"
 
 /*
- * A sanitizer must see every open() from the start of the process, so these functions are left
- * to it.
+ * A sanitizer must see every open() from the start of the process. So with a sanitizer,
+ * these functions are not defined here.
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
@@ -52,8 +53,8 @@ static const char FILES[] = "/proc/sys/fs/aio-";
 enum { FILES_LEN = sizeof(FILES) - 1 };
 
 /*
- * The next definitions, usually the C library's; NULL until the library is loaded, or if the C
- * library lacks the function.
+ * The next definitions, usually the C library's. Each is NULL until the library is
+ * loaded, or if the C library lacks the function.
  */
 static struct {
 	int (*open)(const char *, int, ...);
@@ -82,7 +83,12 @@ void uaio_host_load_quota(void)
 	uaio_host_find("fopen64", &next.fopen64);
 }
 
-/* Write the contents of the file path to text. Return: the length; 0 if it is another file. */
+/*
+ * If path is aio-max-nr or aio-nr in /proc/sys/fs, write to text what the program is to
+ * read there.
+ * Return: the length; 0 if path is another file, or in a signal handler that
+ * interrupted the library.
+ */
 static int print_quota(const char *path, char text[24])
 {
 	bool is_max = !strcmp(path + FILES_LEN, "max-nr");
@@ -97,7 +103,10 @@ static int print_quota(const char *path, char text[24])
 	return snprintf(text, 24, "%" PRIu64 "\n", is_max ? max : nr);
 }
 
-/* Return: a descriptor of a sealed memory file that contains text, at offset 0; or -errno. */
+/*
+ * Return: a descriptor of a sealed memfd that contains text, with file position 0; or
+ * -errno.
+ */
 static int new_file(const char *text, int len)
 {
 	const int sealed =
@@ -113,7 +122,10 @@ static int new_file(const char *text, int len)
 	return -EIO;
 }
 
-/* Replace fd, which the program has just opened, and no other thread knows yet. */
+/*
+ * Put a memfd in place of fd, which the program has just opened. No other thread knows
+ * fd yet.
+ */
 static __attribute__((noinline)) void replace(int fd, const char *path)
 {
 	int flags = sys_fcntl(fd, F_GETFL, 0), own, len;
@@ -130,16 +142,26 @@ static __attribute__((noinline)) void replace(int fd, const char *path)
 	(void)sys_close(own);
 }
 
-/* If path is one of the two files, replace fd, the result of opening it. Return: fd. */
+/*
+ * fd is the result of opening path. If path is aio-max-nr or aio-nr in /proc/sys/fs,
+ * put a memfd in place of fd.
+ * Return: fd.
+ */
 static int answer(int fd, const char *path)
 {
-	/* The kernel has read the path, so the library can read it, too. */
+	/*
+	 * As fd is open, the kernel has read the path. So the library can read it, too.
+	 */
 	if (fd >= 0 && unlikely(!strncmp(path, FILES, FILES_LEN)))
 		replace(fd, path);
 	return fd;
 }
 
-/* If path is one of the two files, replace the descriptor of a stream. Return: file. */
+/*
+ * If path is aio-max-nr or aio-nr in /proc/sys/fs, put a memfd in place of the stream's
+ * descriptor.
+ * Return: file.
+ */
 static FILE *answer_stream(FILE *file, const char *path)
 {
 	if (file && unlikely(!strncmp(path, FILES, FILES_LEN)))
@@ -147,7 +169,7 @@ static FILE *answer_stream(FILE *file, const char *path)
 	return file;
 }
 
-/* open() before the library is loaded. */
+/* Make the system call itself: the library is not loaded yet. */
 static int open_raw(int dir, const char *path, int flags, mode_t mode)
 {
 	return (int)uaio_host_error(
@@ -262,7 +284,7 @@ FILE *fopen(const char *path, const char *mode)
 
 FILE *fopen64(const char *path, const char *mode)
 {
-	/* Not every C library has fopen64(). */
+	/* Some C libraries lack fopen64(). */
 	FILE *(*real)(const char *, const char *) = UAIO_HOST_NEXT(fopen64);
 
 	return answer_stream((real ? real : UAIO_HOST_NEXT(fopen))(path, mode),

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rings of io_uring among the descriptors that a client polls: poll(), epoll_ctl(), and the
- * polling system calls by syscall(2)
+ * Polls of descriptors that include io_uring rings of the library: poll(), epoll_ctl(),
+ * and the polling system calls by syscall(2)
  *
- * The library polls a ring's bell (an eventfd, uring/bell.h) in place of the ring.
+ * In place of a ring, the library polls the ring's bell: an eventfd that wakes polls of
+ * the ring (uring/bell.h).
  *
  * Tested by test/host/bells.c.
  */
@@ -34,14 +35,15 @@ void uaio_host_load_ringpoll(void)
 }
 
 /*
- * Return: whether the memory is in the page of this function's stack frame. Many clients poll
- * an array on their stack, of which the library knows without a system call that it can be
- * read.
+ * Return: whether the memory is in the same page as this function's stack frame, and so
+ * is readable. Many programs poll an array on their stack; for these no system call is
+ * needed.
  */
 static __attribute__((noinline)) bool is_near(uintptr_t addr,
 					      unsigned long bytes)
 {
-	enum { PAGE = 4096 }; /* the smallest of any machine */
+	/* the smallest page size of any machine */
+	enum { PAGE = 4096 };
 	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
 
 	return addr / PAGE == frame / PAGE && bytes <= PAGE - addr % PAGE;
@@ -78,7 +80,10 @@ bool uaio_host_has_rings(const struct pollfd *pfds, unsigned long nr)
 void uaio_host_copy_polled(const struct pollfd *pfds, unsigned long nr,
 			   struct uaio_host_polled *ret_polled)
 {
-	/* Read pfds once, as the kernel does: other threads may change them meanwhile. */
+	/*
+	 * Read pfds only one time, as the kernel does: other threads may change them
+	 * meanwhile.
+	 */
 	memcpy(ret_polled->pfds, pfds, nr * sizeof(*pfds));
 	for (unsigned long i = 0; i < nr; i++) {
 		struct pollfd *copy = &ret_polled->pfds[i];

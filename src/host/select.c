@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * select(2) and pselect(2) of descriptors that include rings of io_uring
+ * select(2) and pselect(2) of descriptors that include io_uring rings of the library
  *
- * The library copies the client's sets, and replaces each ring by its bell (the eventfd by
- * which a poll of a ring is woken, uring/bell.h).
+ * The library copies the program's sets. In the copy it replaces each ring by the
+ * ring's bell, an eventfd that wakes polls of the ring (uring/bell.h).
  *
  * Tested by test/host/bells.c.
  */
@@ -48,19 +48,19 @@ void uaio_host_load_select(void)
 	uaio_host_find("pselect", &next.pselect);
 }
 
-/* A client's sets of nr bits each. */
+/* The program's arguments: up to three sets of nr bits each. */
 struct selected {
 	int nr;
-	uint64_t *sets[NR_SETS]; /* NULL: the client gave none */
+	/* NULL: the program passed no such set */
+	uint64_t *sets[NR_SETS];
 };
 
-/* Copies of a client's sets. */
+/* Copies of the program's sets, and the rings in them. */
 struct copies {
 	int nr;
-	uint64_t asked[NR_SETS][WORDS]; /* as the client gave them */
-	uint64_t words[NR_SETS]
-		      /* the sets passed to the call: bells in place of rings */
-		      [WORDS];
+	uint64_t asked[NR_SETS][WORDS]; /* the program's bits */
+	/* the sets that are passed to the call: bells in place of rings */
+	uint64_t words[NR_SETS][WORDS];
 	unsigned nr_rings;
 	struct polled {
 		struct uaio_uring *ring; /* in use */
@@ -101,7 +101,11 @@ static bool has_ring(const uint64_t *words, int nr)
 	return false;
 }
 
-/* Settle all bells (uring/bell.h). Return: whether there are rings in the sets. */
+/*
+ * Before a select(): make each ring's bell (uring/bell.h) readable if the ring has
+ * completions, and otherwise not.
+ * Return: whether the sets contain rings.
+ */
 static bool selects_rings(const struct selected *selected)
 {
 	bool has_some = false;
@@ -122,7 +126,7 @@ static bool selects_rings(const struct selected *selected)
 	return has_some;
 }
 
-/* If fd is a ring, replace it by its bell in the copied sets. */
+/* If fd is a ring, put its bell (uring/bell.h) in its place in the copied sets. */
 static void replace(struct copies *copies, int fd)
 {
 	struct uaio_uring_bell bell;
@@ -161,7 +165,7 @@ static void copy(struct copies *copies, const struct selected *selected)
 			continue;
 		memcpy(copies->asked[i], selected->sets[i],
 		       words * sizeof(uint64_t));
-		/* The bits from nr on do not belong to the client. */
+		/* Clear the bits from nr on, which are not part of the set. */
 		if (selected->nr % BITS)
 			copies->asked[i][words - 1] &=
 				(1ull << selected->nr % BITS) - 1;
@@ -174,14 +178,16 @@ static void copy(struct copies *copies, const struct selected *selected)
 			replace(copies, fd);
 }
 
-/* Return: the copy of set i for the call; NULL if the client passed no such set. */
+/* Return: the copied set with index i; NULL if the program passed no such set. */
 static fd_set *set_of(struct copies *copies, const struct selected *selected,
 		      int i)
 {
 	return selected->sets[i] ? (fd_set *)(void *)copies->words[i] : NULL;
 }
 
-/* For each bell in set i that is ready, add its ring. */
+/*
+ * The call has set the bits of ready bells in set i: also set the bits of their rings.
+ */
 static void put_rings(struct copies *copies, int i)
 {
 	for (unsigned nr = 0; nr < copies->nr_rings; nr++) {
@@ -192,7 +198,10 @@ static void put_rings(struct copies *copies, int i)
 	}
 }
 
-/* Write the ready descriptors to the client's sets. Return: their number. */
+/*
+ * Write the ready descriptors to the program's sets.
+ * Return: how many there are.
+ */
 static int tell(const struct selected *selected, struct copies *copies)
 {
 	size_t words = nr_words(selected->nr);
@@ -213,7 +222,10 @@ static int tell(const struct selected *selected, struct copies *copies)
 	return nr_ready;
 }
 
-/* The call with the copied sets returned ret. Return: the result for the client. */
+/*
+ * The call with the copied sets has returned ret.
+ * Return: the result for the program.
+ */
 static int answer(const struct selected *selected, struct copies *copies,
 		  long ret)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that set signal handlers, and pthread_setcanceltype()
+ * Functions by which the program sets signal handlers, and pthread_setcanceltype()
  *
- * A handler of the program that interrupts the library runs when the thread leaves the library
- * (proc/handlers.h). The library itself calls the next definitions, not these functions.
+ * If a signal interrupts the library, the program's handler runs only when the thread
+ * leaves the library (proc/handlers.h). The library itself calls the next definitions
+ * of these functions.
  *
  * Tested by test/host/jumps.c.
  */
@@ -17,7 +18,10 @@
 #include "proc/entry.h"
 #include "proc/handlers.h"
 
-/* Declared here, since <signal.h> declares some of these only for certain standards. */
+/*
+ * Declared here: <signal.h> declares some of these functions only for certain
+ * standards.
+ */
 UAIO_EXPORT int sigaction(int sig, const struct sigaction *action,
 			  struct sigaction *ret_old);
 UAIO_EXPORT int __sigaction(int sig, const struct sigaction *action,
@@ -54,8 +58,8 @@ void uaio_host_load_sigaction(void)
 }
 
 /*
- * ThreadSanitizer sets handlers before the library's code may run, and defers handlers by
- * itself. So these functions are left to it.
+ * ThreadSanitizer sets handlers before the library's code may run, and itself defers
+ * handlers. So with ThreadSanitizer, these functions are not defined here.
  */
 #ifndef __SANITIZE_THREAD__
 
@@ -88,8 +92,11 @@ uaio_signal_handler_fn *ssignal(int sig, uaio_signal_handler_fn *handler)
 }
 
 /*
- * Implements SA_RESETHAND by sigaction(). The kernel would reset the action as soon as it
- * calls the library's handler, but that may have to defer the program's handler.
+ * A handler set by sysv_signal() runs once; then the signal's action is reset
+ * (SA_RESETHAND). So call the library's sigaction(), which resets the action when the
+ * program's handler runs. If the kernel reset the action, it would do so too early:
+ * when it calls the library's own handler, which may have to defer the program's
+ * handler.
  */
 uaio_signal_handler_fn *sysv_signal(int sig, uaio_signal_handler_fn *handler)
 {
@@ -118,8 +125,9 @@ int pthread_setcanceltype(int type, int *ret_old)
 	int ret = UAIO_HOST_NEXT(pthread_setcanceltype)(type, ret_old);
 
 	/*
-	 * A handler that was not deferred may call this while its thread is inside the
-	 * library.
+	 * Record the cancellation type: the library restores it when this thread leaves
+	 * the library. (The thread may be inside the library now, if a signal handler
+	 * that the library has not deferred calls this function.)
 	 */
 	if (ret == 0)
 		uaio_entry.is_async = type == PTHREAD_CANCEL_ASYNCHRONOUS;

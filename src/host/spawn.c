@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * posix_spawn(3), system(3) and popen(3), which start a child that executes a program
+ * posix_spawn(3), system(3) and popen(3), which execute a program in a new process
  *
- * The C library creates the child and executes the program internally, where no call can be
- * interposed. The child has no requests. So the functions here only report programs that run
- * without the library (lost.c). They do this in the parent, before a child shares its memory.
+ * The C library itself creates the child, which executes the program. The library
+ * cannot interpose any call in the child. The child has no requests. So the functions
+ * here only report programs into which the library is not loaded (lost.c). They do this
+ * in the parent, before it creates the child, which may share the parent's memory.
  *
- * Actions of posix_spawn() that only the C library can read may change the child's directory. A
- * relative path is looked up in the parent's directory nevertheless.
+ * Known gap: the file actions of posix_spawn() may change the child's directory, and
+ * only the C library can read them. So a relative path is looked up in the parent's
+ * directory.
  *
  * Tested by test/run/lost.py.
  */
@@ -21,7 +23,7 @@
 
 #include "base/symver.h"
 
-/* The shell of system() and popen(). */
+/* The shell that system() and popen() execute. */
 #define SHELL "/bin/sh"
 
 /* The next definitions (RTLD_NEXT); NULL until the library is loaded. */
@@ -79,7 +81,9 @@ int posix_spawnp(pid_t *ret_pid, const char *file,
 
 int system(const char *command)
 {
-	/* system(NULL) executes nothing: it returns whether a shell exists. */
+	/*
+	 * system(NULL) executes nothing: it only returns whether there is a shell.
+	 */
 	if (command)
 		uaio_host_tell_lost(AT_FDCWD, SHELL, environ);
 	return UAIO_HOST_NEXT(system)(command);

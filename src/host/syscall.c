@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system calls that the library executes by their numbers, for syscall(2) and the trap
+ * Executes system calls by their numbers, for syscall(2) and the trap
  *
  * Tested by test/abi/passthrough.c and test/conform/rows-raw.c.
  */
@@ -35,7 +35,10 @@ static long raw_unshare(const long a[6])
 		       : uaio_host_raw_unshare((int)a[0]);
 }
 
-/* All system calls except those made for each request, which the callers check for first. */
+/*
+ * Handles all system calls, except the frequent calls that the callers handle first:
+ * io_submit, io_getevents and io_uring_enter.
+ */
 static __attribute__((noinline)) long answer(long nr, const long a[6])
 {
 	switch (nr) {
@@ -123,7 +126,10 @@ long uaio_host_syscall(long nr, long a, long b, long c, long d, long e, long f)
 		return uaio_host_error(uaio_host_uring_enter(
 			(const long[6]){ a, b, c, d, e, f }));
 	if (nr == SYS_io_uring_setup)
-		/* syscall.S jumps here, so the return address is in the program's code. */
+		/*
+		 * syscall.S jumps to this function. So the return address is in the
+		 * code of the program that called syscall().
+		 */
 		return uaio_host_error(uaio_host_uring_setup_from(
 			__builtin_return_address(0), a, b));
 	return uaio_host_error(answer(nr, (const long[6]){ a, b, c, d, e, f }));

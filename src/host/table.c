@@ -2,9 +2,9 @@
 /*
  * unshare(2), close_range(2) and clone(2), which give a thread its own descriptor table
  *
- * If the library's threads are the only other threads that use the table, unshare() leaves the
- * thread its table. This is as in the kernel, where a thread keeps a table that no other
- * thread uses.
+ * If only the library's threads share the calling thread's descriptor table, unshare()
+ * does not copy the table. This is as in the kernel, where unshare() does not copy a
+ * table that no other thread uses.
  *
  * Tested by test/host/tables.c.
  */
@@ -31,7 +31,10 @@ long uaio_host_raw_unshare(int flags)
 	return uaio_sys6(SYS_unshare, flags & ~CLONE_FILES, 0, 0, 0, 0, 0);
 }
 
-/* close_range() from ~0u to ~0u closes no descriptor. */
+/*
+ * close_range() is called only for its flag CLOSE_RANGE_UNSHARE. It closes nothing, as
+ * the range contains only ~0u, which is never an open descriptor.
+ */
 long uaio_host_part(void)
 {
 	const long args[3] = { ~0u, ~0u, CLOSE_RANGE_UNSHARE };
@@ -41,13 +44,19 @@ long uaio_host_part(void)
 		       : uaio_table_part(SYS_close_range, args);
 }
 
-/* The next definition, usually the C library's; NULL until first needed. */
+/*
+ * The next definition of clone(), usually the C library's; NULL until it is first
+ * needed.
+ */
 static int (*next_clone)(int (*)(void *), void *, int, void *, ...);
 
 UAIO_EXPORT int clone(int (*act)(void *), void *stack, int flags, void *arg,
 		      ...);
 
-/* Return: whether clone() makes a thread with its own copy of the descriptor table. */
+/*
+ * Return: whether clone() with these flags makes a thread with its own descriptor
+ * table.
+ */
 static bool is_parting(int flags)
 {
 	return flags & CLONE_THREAD && !(flags & CLONE_FILES);
@@ -59,8 +68,8 @@ int clone(int (*act)(void *), void *stack, int flags, void *arg, ...)
 	va_list args;
 
 	/*
-	 * The caller may have passed fewer arguments; clone() then ignores the rest, according
-	 * to its flags.
+	 * The caller may have passed fewer arguments: the flags show which. Then
+	 * clone() ignores the values that are read here.
 	 */
 	va_start(args, arg);
 	parent_tid = va_arg(args, void *);

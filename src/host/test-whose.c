@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests which io_uring a client gets. A hook stands for the kernel, and the library's rings are
- * stubs.
+ * Tests whether a program gets an io_uring of the kernel or of the library. A hook
+ * returns results in the kernel's place, and stubs replace the library's rings.
  */
 #undef NDEBUG
 #undef _FILE_OFFSET_BITS
@@ -20,9 +20,8 @@
 
 enum {
 	OUR_FD = 1000,
-	OUR_INDEX =
-		/* a registered ring of the library, by its index in this thread */
-	3,
+	/* index of a registered ring of the library in this thread */
+	OUR_INDEX = 3,
 	KERNELS_FD = 1001,
 	OURS = 70001, /* the stubs' result */
 	NR_CALLS = 3,
@@ -30,19 +29,19 @@ enum {
 };
 
 static struct {
-	/* the results that the hook returns for the kernel's calls */
+	/* what the hook returns for each of the three system calls of io_uring */
 	long answers[NR_CALLS];
 	unsigned nr_asked[NR_CALLS];
 	unsigned nr_ours[NR_CALLS];
-	long args[6];   /* the arguments of the last call of a stub */
-	long our_error; /* result of the stub of io_uring_setup(), or 0 */
+	/* arguments with which a stub was last called */
+	long args[6];
+	/* error that the stub of io_uring_setup() returns; 0: it returns OURS */
+	long our_error;
 	bool attaches, loses_slot;
 	int ring_file;
 } seen;
 
-/*
- * Stubs of the library's rings
- */
+/* Stubs in place of the library's rings */
 
 static long ours(long nr, const long args[6])
 {
@@ -126,7 +125,9 @@ int64_t uaio_uring_map_offset(int fd, int64_t offset)
 		       : offset;
 }
 
-/* mmap.c calls these functions; the files that define them are not linked here. */
+/*
+ * mmap.c calls these functions; their own source files are not linked into this test.
+ */
 
 long uaio_host_error(long res)
 {
@@ -169,7 +170,10 @@ static void begin(enum uaio_uring_when when, long answer_of_all)
 	unit_hook(answer);
 }
 
-/* Forbid the three calls of io_uring, as a filter would. Return: the set allowed before. */
+/*
+ * Forbid the three system calls of io_uring, as a seccomp filter would.
+ * Return: the set of calls allowed before.
+ */
 static struct uaio_call_set filter(void)
 {
 	struct uaio_call_set all = uaio_calls;
@@ -180,7 +184,10 @@ static struct uaio_call_set filter(void)
 	return all;
 }
 
-/* Make the three calls, on fd. Return: their result, which must be the same for all. */
+/*
+ * Make the three system calls of io_uring. Check that all have the same result.
+ * Return: this result.
+ */
 static long call_all(uint32_t fd)
 {
 	const long args[6] = { fd };
@@ -230,12 +237,14 @@ static void what_a_limit_refuses_is_ours(void **state)
 		assert_int_equal(uaio_host_uring_setup(8, 64), OURS);
 		assert_int_equal(seen.nr_asked[0], 1);
 		/*
-		 * When the limit (RLIMIT_MEMLOCK or the number of processes) no longer
-		 * refuses, the kernel makes the next ring.
+		 * Once the limit (RLIMIT_MEMLOCK, or the number of processes) no longer
+		 * refuses a ring, the kernel makes the next one.
 		 */
 		seen.answers[0] = 7;
 		assert_int_equal(uaio_host_uring_setup(8, 64), 7);
-		/* If the library fails as well, the client gets the kernel's error. */
+		/*
+		 * If the library fails, too, the program gets the kernel's error.
+		 */
 		begin(UAIO_URING_AUTO, limits[i]);
 		seen.our_error = -EINVAL;
 		assert_int_equal(uaio_host_uring_setup(8, 64), limits[i]);
@@ -286,8 +295,8 @@ static void the_option_decides_before_the_kernel_does(void **state)
 	expect_asked(1);
 
 	/*
-	 * With --uring=never, calls go to the kernel, even if a filter may kill the process
-	 * for them.
+	 * With --uring=never, all calls go to the kernel, even if a filter may kill the
+	 * process for them.
 	 */
 	all = filter();
 	begin(UAIO_URING_NEVER, -EPERM);
@@ -314,12 +323,16 @@ static void calls_go_to_whom_the_descriptor_belongs(void **state)
 	assert_int_equal(seen.nr_ours[1] + seen.nr_ours[2], 2);
 
 	/*
-	 * Errors of calls on a ring of the kernel go to the client, even if they are refusals.
+	 * The program gets the errors of calls on a kernel ring, even those that mean a
+	 * refusal.
 	 */
 	begin(UAIO_URING_AUTO, -EPERM);
 	assert_int_equal(uaio_host_uring_enter(theirs), -EPERM);
 	assert_int_equal(uaio_host_uring_register(theirs), -EPERM);
-	/* If the kernel returns ENOSYS, the library executes the call. */
+	/*
+	 * If the kernel returns ENOSYS for a call on a kernel ring, the library
+	 * executes the call.
+	 */
 	begin(UAIO_URING_AUTO, -ENOSYS);
 	assert_int_equal(uaio_host_uring_enter(theirs), OURS);
 	assert_int_equal(uaio_host_uring_register(theirs), OURS);
@@ -347,7 +360,7 @@ static void a_registered_ring_is_looked_up_by_its_index(void **state)
 		uaio_host_uring_register((const long[6]){ OUR_INDEX, 8 }), 7);
 }
 
-/* Return: the first byte of a mapping of fd at offset. */
+/* Return: the first byte of the file fd that mmap() maps at this offset. */
 static int map(bool is_64, int fd, long offset)
 {
 	char *at = is_64 ? mmap64(NULL, 4096, PROT_READ, MAP_SHARED, fd, offset)
@@ -388,7 +401,7 @@ static void a_completion_ring_is_mapped_where_it_is(void **state)
 	assert_int_equal(*(char *)at, '0');
 	assert_int_equal(munmap(at, 4096), 0);
 
-	/* mmap() passes failures and anonymous mappings through unchanged. */
+	/* mmap() does not change failing calls and anonymous mappings. */
 	assert_ptr_equal(mmap(NULL, 0, PROT_READ, MAP_SHARED, ring, off),
 			 MAP_FAILED);
 	assert_int_equal(errno, EINVAL);

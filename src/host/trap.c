@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starts a program into which the library cannot be loaded (trap/trap.h)
+ * Runs a program into which the library cannot be loaded (trap/trap.h)
  *
- * `uaio run --trap` executes the command uaio with the library, and calls uaio_trap_program().
- * The library then maps the program into this process, and starts it.
+ * `uaio run --trap` executes the command uaio with the library loaded. The command
+ * calls uaio_trap_program(). Then the library maps the program into this process, and
+ * starts it.
  *
  * Tested by test/trap.
  */
@@ -27,8 +28,9 @@ UAIO_EXPORT const char *uaio_trap_program(const char *path, char **argv,
 					  char **envp);
 
 /*
- * Become the program path. argv and the strings of envp are the process's own and stay in
- * place; envp may be another array.
+ * Turn this process into the program at path. The array argv, and the strings of envp,
+ * are those that the process was started with, and stay where they are. The array envp
+ * may be another one.
  * Return: only on failure, the reason.
  */
 const char *uaio_trap_program(const char *path, char **argv, char **envp)

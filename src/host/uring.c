@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decides whether a client gets an io_uring of the kernel or of the library
+ * Decides whether a program gets an io_uring of the kernel or of the library
  *
- * All ways to make the three calls end here: syscall(2), liburing's functions and patched call
- * sites. The option --uring decides. With "auto", the default, the client's own
- * io_uring_setup() goes to the kernel first; if the kernel refuses it, the library makes the
- * ring. Because of a limit, the kernel may refuse one ring and not the next, so a process may
- * have rings of both kinds (uring/tctx.c). If a seccomp filter may kill the process for the
- * call (base/calls.h), the library makes the ring without trying the kernel first.
+ * A program may make the three system calls of io_uring by syscall(2), by liburing's
+ * functions or by patched instructions; all end here. The option --uring decides. With
+ * "auto", the default, io_uring_setup() goes to the kernel first; if the kernel refuses
+ * it, the library makes the ring. Because of a limit, the kernel may refuse one ring
+ * and not the next, so a process may have rings of both kinds (uring/tctx.c). If a
+ * seccomp filter may kill the process for the call (base/calls.h), the library makes
+ * the ring without trying the kernel first.
  *
- * io_uring_enter() and io_uring_register() go to the owner of the ring. If the descriptor is
- * no ring of the library, they go to the kernel, which returns the right error. If the system
- * call is not allowed, or the kernel has no io_uring, the library itself returns this error.
+ * io_uring_enter() and io_uring_register() go to the library if it has made the ring.
+ * Otherwise they go to the kernel, which returns the right error for a wrong
+ * descriptor. If a sandbox forbids the system call, or the kernel has no io_uring, the
+ * library executes the call, and returns the error for a wrong descriptor.
  *
  * Tested by test-whose.c and test/uring/uring.py.
  */
@@ -34,7 +36,7 @@
 #include "patch/patch.h"
 #include "uring/uring.h"
 
-/* IORING_REGISTER_USE_REGISTERED_RING, which older headers lack. */
+/* The value of IORING_REGISTER_USE_REGISTERED_RING, which older headers lack. */
 static const uint32_t REGISTER_REGISTERED = 1u << 31;
 enum {
 	REGISTER_BUFFERS2 = 15,
@@ -44,26 +46,31 @@ enum {
 	REGISTER_QUERY = 35,
 };
 
-/* Return: whether the library may make this system call. */
+/* Return: whether a system call of io_uring may be passed to the kernel. */
 static bool may_ask(enum uaio_call call)
 {
 	if (uaio_config.uring == UAIO_URING_NEVER)
 		return true;
-	/* The program may call before the library's constructor has run. */
+	/*
+	 * The program may make this call before the library's constructor has run.
+	 */
 	uaio_calls_load(secure_getenv(UAIO_CALLS_VARIABLE));
 	return uaio_may_call(call);
 }
 
-/* Return: whether ret means that the process may not use the kernel's io_uring. */
+/*
+ * Return: whether the result ret means that the process may not use the kernel's
+ * io_uring.
+ */
 static bool is_refusal(long ret)
 {
 	return ret == -EPERM || ret == -ENOSYS || ret == -EACCES;
 }
 
 /*
- * Return: whether a limit of the user or the process has refused this ring. io_uring charges
- * memory to RLIMIT_MEMLOCK (ENOMEM, before Linux 5.12 and since 6.14); a thread that polls
- * submissions (SQPOLL) counts as a process (EAGAIN).
+ * Return: whether the kernel has refused this ring because of a limit of the user or
+ * process. ENOMEM: io_uring charges memory to RLIMIT_MEMLOCK (before Linux 5.12 and
+ * since 6.14). EAGAIN: the thread that polls submissions (SQPOLL) counts as a process.
  */
 static bool is_limited(long ret)
 {
@@ -90,8 +97,8 @@ bool uaio_host_uring_is_ours(void)
 	if (uaio_config.uring != UAIO_URING_AUTO)
 		return uaio_config.uring == UAIO_URING_ALWAYS;
 	/*
-	 * Try a call that has no effect, as the sysctl kernel.io_uring_disabled may refuse the
-	 * call, too.
+	 * Even if no filter refuses io_uring, the sysctl kernel.io_uring_disabled may.
+	 * So also try io_uring_setup(), with arguments that create no ring.
 	 */
 	return !may_ask(UAIO_CALL_URING_SETUP) ||
 	       !uaio_call_try(UAIO_CALL_URING_SETUP);
@@ -119,9 +126,11 @@ static long setup_ours(long nr_entries, long params)
 #endif
 
 /*
- * Return: whether the program would make a ring of the library by the call at caller, but use
- * it by call sites that could not be patched, whose calls would go to the kernel and fail.
- * Such a program must get an error now.
+ * caller: an address in the code that calls io_uring_setup().
+ * Return: whether the object (program or shared library) at this address contains
+ * io_uring_enter() instructions that could not be patched. For a ring of the library,
+ * these instructions would enter the kernel, which does not know the ring. So the
+ * program must get an error now.
  */
 static bool would_lose(const void *caller)
 {
@@ -139,7 +148,10 @@ static bool would_lose(const void *caller)
 	return true;
 }
 
-/* Return: the result of the kernel's io_uring_setup(); -EPERM if it may not be called. */
+/*
+ * Return: the result of the kernel's io_uring_setup(); -EPERM if the call must not be
+ * made.
+ */
 static long setup_kernels(long nr_entries, long params)
 {
 	if (uaio_config.uring == UAIO_URING_ALWAYS ||
@@ -148,7 +160,10 @@ static long setup_kernels(long nr_entries, long params)
 	return uaio_sys6(SYS_io_uring_setup, nr_entries, params, 0, 0, 0, 0);
 }
 
-/* Return: a ring of the library; if that fails, error, with which the kernel refused the ring. */
+/*
+ * The kernel has refused a ring with this error.
+ * Return: a ring of the library; or error if the library fails, too.
+ */
 static long setup_beyond(long error, long nr_entries, long params)
 {
 	long ret = setup_ours(nr_entries, params);
@@ -226,8 +241,8 @@ static long register_ours(const long a[4])
 }
 
 /*
- * Return: whether the call queries features without a ring (IORING_REGISTER_QUERY), and new
- * rings would be the library's; then the library answers.
+ * Return: whether this call queries features without a ring (IORING_REGISTER_QUERY),
+ * and the library would make new rings. Then the library answers the call.
  */
 static bool is_query(const long a[4])
 {
@@ -246,7 +261,10 @@ static long register_kernels(const long a[4])
 	    (opcode == REGISTER_RING_FDS || opcode == UNREGISTER_RING_FDS))
 		return uaio_uring_register_kernels(a);
 	ret = uaio_sys6(SYS_io_uring_register, a[0], a[1], a[2], a[3], 0, 0);
-	/* A ring of the kernel cannot use buffers of the library, so only report the limit. */
+	/*
+	 * The library cannot register the buffers in the kernel's place, as a kernel
+	 * ring could not use them. So only report that RLIMIT_MEMLOCK has refused them.
+	 */
 	if (ret == -ENOMEM && uaio_config.uring == UAIO_URING_AUTO &&
 	    (opcode == IORING_REGISTER_BUFFERS || opcode == REGISTER_BUFFERS2 ||
 	     opcode == REGISTER_BUFFERS_UPDATE) &&
@@ -273,9 +291,7 @@ long uaio_host_uring_register(const long a[4])
 		       : ret;
 }
 
-/*
- * Calls by patched instructions of the program
- */
+/* Calls by instructions of the program that were patched */
 
 static bool is_ours_at_load; /* immutable after load */
 
@@ -316,8 +332,8 @@ void uaio_host_load_uring(void)
 
 	is_ours_at_load = uaio_host_uring_is_ours();
 	/*
-	 * Patch even if the kernel makes the rings now: a limit or a filter may refuse later
-	 * ones.
+	 * Patch even if the kernel makes rings now: because of a limit or a filter it
+	 * may refuse a later one.
 	 */
 	if (!uaio_config.is_patch_off &&
 	    uaio_may_call(UAIO_CALL_MPROTECT_EXEC) &&

@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * liburing's functions, for rings of the kernel and of the library
+ * liburing's functions, for rings of the kernel and rings of the library
  *
  * liburing makes system calls by its own instructions, which cannot be interposed. So
- * its functions are interposed: each function that makes an io_uring call is here,
- * under its name and without a version, so that it replaces any version of liburing. A
- * program gets either all of these functions or none, so liburing's own functions never
- * use a struct io_uring that these functions have filled.
+ * the library interposes liburing's functions: each function that makes an io_uring
+ * call is defined here, under its name and without a symbol version. Thus it replaces
+ * the function of any version of liburing. A program gets either all of these functions
+ * or none, so liburing's own functions never use a struct io_uring that these functions
+ * have filled.
  *
- *   I1  struct uaio_liburing has the layout of struct io_uring, which is unchanged
- *       since liburing 2.0. liburing's inline functions, compiled into programs, access
- *       these members: sqe_tail, sqe_head, the pointers to the rings' words, sqes,
- *       cqes, the masks and numbers of entries, flags, features and ring_fd.
- *   I2  Entry i of the submission array is always i: the array is filled when the ring
- *       is set up.
- *   I3  sqe_head is the tail up to which submissions were published in the ring;
- *       sqe_tail is the tail up to which the program has prepared submissions.
+ *   I1  struct uaio_liburing has the layout of struct io_uring, which is unchanged since
+ *       liburing 2.0. liburing's inline functions, compiled into programs, access these
+ *       members: sqe_tail, sqe_head, the pointers to the rings' words, sqes, cqes, the
+ *       masks and numbers of entries, flags, features and ring_fd.
+ *   I2  Entry i of the submission array is always i: the array is filled when the ring is
+ *       set up.
+ *   I3  sqe_tail: up to here the program has prepared submissions. sqe_head: up to here
+ *       they were published in the ring.
  *   I4  Only these functions use int_flags, whose bits are defined here.
  *
- * All functions return -errno and preserve errno. On a kernel ring they behave as in
- * liburing 2.3. Functions that are newer behave as the manual of liburing 2.14 says.
+ * All functions return -errno and preserve errno. On a ring of the kernel they behave
+ * as in liburing 2.3. Functions that are not in liburing 2.3 behave as the manual of
+ * liburing 2.14 says.
  *
- * Functions that make no system call, or only calls that a ring of the library does not
- * support, are not here: version numbers, io_uring_get_sqe, io_uring_memory_size,
- * zero-copy receive, BPF. For these, programs use liburing's own.
+ * Not defined here are functions that make no system call, or only calls that a ring of
+ * the library does not support: version numbers, io_uring_get_sqe,
+ * io_uring_memory_size, zero-copy receive, BPF. For these, programs use liburing's own.
  *
- * Context: any thread, as for the system calls (uring/uring.h), but only one thread at
- * a time may use a ring.
+ * Context: any thread, like the system calls (uring/uring.h), but only one thread at a
+ * time may use a ring.
  *
  * Tested by test/uring/library.c.
  */
@@ -66,11 +68,12 @@ struct uaio_liburing_cq {
 	uint32_t *ktail;
 	uint32_t *kring_mask;
 	uint32_t *kring_entries;
-	uint32_t *kflags; /* NULL on old kernels */
+	/* address of the CQ flags; NULL if the kernel has none */
+	uint32_t *kflags;
 	uint32_t *koverflow;
 	struct io_uring_cqe *cqes;
 	size_t ring_bytes;
-	/* the address of the mapping, which may be the same as the other queue's */
+	/* address of the mapping, which may contain both queues */
 	void *ring;
 	uint32_t mask;
 	uint32_t nr_entries;
@@ -81,9 +84,10 @@ struct uaio_liburing {
 	struct uaio_liburing_sq sq;
 	struct uaio_liburing_cq cq;
 	uint32_t flags;
-	int ring_fd; /* -1: the ring has only a registered slot */
+	/* -1: the ring has no descriptor, only a registered index */
+	int ring_fd;
 	uint32_t features;
-	/* the descriptor argument of io_uring_enter(): ring_fd, or the slot */
+	/* what is passed to io_uring_enter(): ring_fd, or the registered index */
 	int enter_fd;
 	uint8_t int_flags;
 	uint8_t unused[3];
@@ -96,7 +100,10 @@ static_assert(offsetof(struct uaio_liburing, flags) == 192, "as liburing's");
 static_assert(offsetof(struct uaio_liburing, int_flags) == 208,
 	      "as liburing's");
 
-/* Bits of int_flags. Those that are flags of io_uring_enter() have the same values. */
+/*
+ * Bits of int_flags. If a bit is also a flag of io_uring_enter(), it has the same
+ * value.
+ */
 enum {
 	UAIO_LIBURING_REGISTERS_BY_INDEX = 1,
 	UAIO_LIBURING_HAS_CLIENTS_MEMORY = 2,
@@ -106,7 +113,9 @@ enum {
 		UAIO_LIBURING_ENTERS_BY_INDEX | UAIO_LIBURING_NO_IOWAIT,
 };
 
-/* Flags that some headers lack, with the prefix U_ instead of IORING_. */
+/*
+ * Flags of io_uring that some headers lack. Their prefix is U_ instead of IORING_.
+ */
 enum {
 	U_SETUP_NO_MMAP = 1 << 14,
 	U_SETUP_REGISTERED_FD_ONLY = 1 << 15,
@@ -119,7 +128,10 @@ enum {
 	U_ENTER_EXT_ARG_REG = 1 << 6,
 };
 
-/* The three system calls. Return: their result, or -errno. */
+/*
+ * Make the three system calls of io_uring.
+ * Return: the result, or -errno.
+ */
 int uaio_liburing_enter(const struct uaio_liburing *ring, uint32_t to_submit,
 			uint32_t min_complete, uint32_t flags, const void *arg,
 			size_t arg_bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Submitting, and waiting for completions. Tested by test/uring/library.c. */
+/* Submits requests, and waits for completions. Tested by test/uring/library.c. */
 #include "liburing/liburing.h"
 
 #include <errno.h>
@@ -9,9 +9,10 @@
 #include "base/check.h"
 #include "host/host.h"
 
-enum { SIGSET_BYTES = 8 }; /* size of the kernel's sigset_t */
+/* size of the signal set that the kernel uses */
+enum { SIGSET_BYTES = 8 };
 
-/* user_data of the timeouts that this file submits. */
+/* The user_data of timeout requests that this file itself submits. */
 static const uint64_t OUR_TIMEOUT = UINT64_MAX;
 
 struct __kernel_timespec;
@@ -90,8 +91,8 @@ int uaio_liburing_enter(const struct uaio_liburing *ring, uint32_t to_submit,
  */
 
 /*
- * Publish the prepared SQEs. Return: how many SQEs the kernel or the library has not
- * yet consumed.
+ * Publish the prepared SQEs.
+ * Return: how many SQEs are not yet consumed by the kernel, or by the library.
  */
 static uint32_t show(struct uaio_liburing *ring)
 {
@@ -102,24 +103,28 @@ static uint32_t show(struct uaio_liburing *ring)
 		sq->sqe_head = tail;
 		if (ring->flags & IORING_SETUP_SQPOLL)
 			/*
-			 * [MB:liburing-wakeup] seq_cst: orders the SQEs before it, and
-			 * the read of the flag after it. Pairs with needs_call().
+			 * [MB:liburing-wakeup] seq_cst: the SQEs are written before
+			 * this store. After it, needs_call() reads the flag
+			 * NEED_WAKEUP. Pairs with needs_call().
 			 */
 			store_seq_cst(sq->ktail, tail);
 		else
 			/*
-			 * [MB:liburing-sq] release: the SQEs. Pairs with the acquire of
-			 * the kernel, or of uaio_uring_submit().
+			 * [MB:liburing-sq] release: publishes the SQEs. Pairs with the
+			 * acquire of the kernel, or of uaio_uring_submit().
 			 */
 			store_release(sq->ktail, tail);
 	}
-	/* relaxed: an SQPOLL thread may consume more at any time */
+	/*
+	 * relaxed: the number may be outdated at once, as an SQPOLL thread consumes
+	 * SQEs
+	 */
 	return tail - load_relaxed(sq->khead);
 }
 
 /*
- * Return: whether submitting nr SQEs needs an io_uring_enter() call. *flags gets the
- * flags of this call.
+ * Return: whether io_uring_enter() must be called to submit nr SQEs. The flags for that
+ * call are added to *flags.
  */
 static bool needs_call(const struct uaio_liburing *ring, uint32_t nr,
 		       uint32_t *flags)
@@ -129,8 +134,8 @@ static bool needs_call(const struct uaio_liburing *ring, uint32_t nr,
 	if (!(ring->flags & IORING_SETUP_SQPOLL))
 		return true;
 	/*
-	 * [MB:liburing-wakeup] seq_cst: the flag is read after the tail is written.
-	 * Pairs with show().
+	 * [MB:liburing-wakeup] seq_cst: this load of the flag comes after the store of
+	 * the tail. Pairs with show().
 	 */
 	if (!(load_seq_cst(ring->sq.kflags) & IORING_SQ_NEED_WAKEUP))
 		return false;
@@ -138,13 +143,18 @@ static bool needs_call(const struct uaio_liburing *ring, uint32_t nr,
 	return true;
 }
 
-/* Return: whether a call may move completions into the ring that are not yet in it. */
+/*
+ * Return: whether there may be completions that only a system call moves into the ring.
+ */
 static bool hides_cqes(const struct uaio_liburing *ring)
 {
 	const uint32_t hidden = IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN;
 
 	return ring->flags & IORING_SETUP_IOPOLL ||
-	       /* relaxed: the system call checks again */
+	       /*
+	        * relaxed: only decides whether to make the system call, which checks
+	        * again
+	        */
 	       load_relaxed(ring->sq.kflags) & hidden;
 }
 
@@ -207,13 +217,13 @@ int io_uring_set_iowait(struct uaio_liburing *ring, bool is_on)
 static uint32_t nr_ready(const struct uaio_liburing_cq *cq)
 {
 	/*
-	 * [MB:liburing-cq] acquire: the CQEs before the tail. Pairs with the poster,
-	 * the kernel or the library.
+	 * [MB:liburing-cq] acquire: the CQEs before the tail are visible. Pairs with
+	 * the poster, which is the kernel or the library.
 	 */
 	return load_acquire(cq->ktail) - load_relaxed(cq->khead);
 }
 
-/* Return: the CQE n positions behind the head. */
+/* Return: the CQE n positions after the head. */
 static struct io_uring_cqe *cqe_at(const struct uaio_liburing *ring, uint32_t n)
 {
 	uint32_t at = (load_relaxed(ring->cq.khead) + n) & ring->cq.mask;
@@ -221,7 +231,10 @@ static struct io_uring_cqe *cqe_at(const struct uaio_liburing *ring, uint32_t n)
 	return &ring->cq.cqes[ring->flags & IORING_SETUP_CQE32 ? 2 * at : at];
 }
 
-/* Return: how many slots a CQE takes: 2 for some in CQE_MIXED rings. */
+/*
+ * Return: how many slots of the ring the CQE fills: 1, or 2 for some in CQE_MIXED
+ * rings.
+ */
 static uint32_t nr_slots(const struct io_uring_cqe *cqe)
 {
 	return cqe->flags & U_CQE_F_32 ? 2 : 1;
@@ -229,14 +242,18 @@ static uint32_t nr_slots(const struct io_uring_cqe *cqe)
 
 static void advance(struct uaio_liburing_cq *cq, uint32_t nr)
 {
-	/* [MB:liburing-cq] release: the CQE was read. Pairs with the next poster. */
+	/*
+	 * [MB:liburing-cq] release: this thread has read the CQE. Pairs with the next
+	 * poster.
+	 */
 	store_release(cq->khead, load_relaxed(cq->khead) + nr);
 }
 
 /*
- * Find the program's first CQE, and count the ready slots from it on. Consumes CQEs of
- * this file's timeouts, and fillers of CQE_MIXED rings, that precede the program's CQE.
- * Return: 0 with *ret_cqe, which may be NULL; or the error of a timeout.
+ * Find the first CQE for the program, and count the ready slots from this CQE on. If
+ * CQEs of this file's own timeouts, or fillers of CQE_MIXED rings, come first, consume
+ * them.
+ * Return: 0 with *ret_cqe, which is NULL if there is no CQE; or the error of a timeout.
  */
 static int peek(struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe,
 		uint32_t *ret_nr)
@@ -268,11 +285,12 @@ static int peek(struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe,
 }
 
 /*
- * Called when the program finds its CQ empty and does not wait. In the kernel the
- * program's last system call, for example a write to a pipe, has already completed the
- * request that waited for it. A thread of the library would complete it later, so the
- * program's thread does it now. In a ring with DEFER_TASKRUN requests complete only
- * when the program calls io_uring_enter(), so this is not needed.
+ * Called when the program finds its CQ empty and does not wait. The program's last
+ * system call, such as a write to a pipe, may have made a request ready. The kernel
+ * would have completed this request by now. In a ring of the library, a thread of the
+ * library would complete it only later. So this thread enters the ring to complete it.
+ * A ring with DEFER_TASKRUN does not need this: there requests complete only when the
+ * program itself calls io_uring_enter().
  */
 static void complete_what_is_ready(const struct uaio_liburing *ring)
 {
@@ -284,19 +302,20 @@ static void complete_what_is_ready(const struct uaio_liburing *ring)
 					  NULL, SIGSET_BYTES);
 }
 
-/* Arguments of a call that submits and waits. */
+/* Arguments of an io_uring_enter() call that submits and waits. */
 struct wait {
 	uint32_t nr_submit;
 	uint32_t nr_wait;
 	uint32_t flags; /* flags of io_uring_enter() */
-	bool has_time;  /* the wait may time out */
+	/* the wait has a timeout */
+	bool has_time;
 	const void *arg;
 	size_t arg_bytes;
 };
 
 /*
- * Return: whether an io_uring_enter() call is needed: to submit, to wait for
- * completions, or to fetch overflowed ones. *ret_flags: its flags.
+ * Return: whether io_uring_enter() must be called: to submit, to wait for completions,
+ * or to move overflowed ones into the ring. *ret_flags: the flags of this call.
  */
 static bool is_call_due(const struct uaio_liburing *ring,
 			const struct wait *wait, uint32_t nr, bool fetches,
@@ -309,7 +328,7 @@ static bool is_call_due(const struct uaio_liburing *ring,
 }
 
 /*
- * Submit, and get a CQE.
+ * Submit, and get the first CQE.
  * Return: how many SQEs the first io_uring_enter() call submitted; 0 if there was no
  * call; or -errno. On an error or a timeout *ret_cqe is NULL.
  */
@@ -372,8 +391,8 @@ int __io_uring_get_cqe(struct uaio_liburing *ring,
 }
 
 /*
- * A CQE of two slots counts as one CQE. Fillers are also counted, because the program
- * advances the head by the slots of all CQEs of the batch.
+ * A CQE that fills two slots counts as one. Fillers count, too: the program later
+ * advances the head by the slots of all CQEs that it has got here.
  */
 unsigned io_uring_peek_batch_cqe(struct uaio_liburing *ring,
 				 struct io_uring_cqe **ret_cqes, unsigned nr)
@@ -396,7 +415,7 @@ unsigned io_uring_peek_batch_cqe(struct uaio_liburing *ring,
 
 /* Waiting with a timeout */
 
-/* Pass the timeout to io_uring_enter() (IORING_FEAT_EXT_ARG). */
+/* With IORING_FEAT_EXT_ARG: io_uring_enter() itself takes the timeout. */
 static int wait_with_arg(struct uaio_liburing *ring,
 			 struct io_uring_cqe **ret_cqe, struct wait wait,
 			 const struct __kernel_timespec *timeout,
@@ -419,15 +438,15 @@ static int wait_with_arg(struct uaio_liburing *ring,
 static bool has_room(const struct uaio_liburing_sq *sq)
 {
 	/*
-	 * [MB:liburing-sq] acquire: the SQEs have been read. Pairs with the kernel or
-	 * the library, which consumes the SQEs.
+	 * [MB:liburing-sq] acquire: the SQEs before the head have been read. Pairs with
+	 * the kernel or the library, which consumes the SQEs.
 	 */
 	return sq->sqe_tail - load_acquire(sq->khead) < sq->nr_entries;
 }
 
 /*
- * On older kernels: prepare a timeout request, which also completes after nr
- * completions.
+ * On older kernels (without IORING_FEAT_EXT_ARG): prepare a timeout request that also
+ * completes once nr requests have completed.
  * Return: how many SQEs to submit with it; or -errno.
  */
 static int prepare_timeout(struct uaio_liburing *ring, uint32_t nr,
@@ -530,7 +549,7 @@ int io_uring_submit_and_wait_min_timeout(struct uaio_liburing *ring,
 		timeout, min_us, mask);
 }
 
-/* Wait with an argument in a registered region. */
+/* Wait; the timeout and signal mask are in a registered memory region. */
 int io_uring_submit_and_wait_reg(struct uaio_liburing *ring,
 				 struct io_uring_cqe **ret_cqe, unsigned nr,
 				 int reg_index)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Registering resources with a ring. Tested by test/uring/library.c. */
+/* Registers resources with a ring. Tested by test/uring/library.c. */
 #include "liburing/liburing.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "base/sys.h"
 #include "host/host.h"
 
-/* Opcodes that some headers lack. */
+/* Opcodes of io_uring_register() that some headers lack. */
 enum {
 	PBUF_STATUS = 26,
 	REGISTER_NAPI = 27,
@@ -23,7 +23,8 @@ enum {
 	SRC_REGISTERED = 1,
 };
 
-enum { BUF_BYTES = 16 }; /* size of a buffer in a buffer ring */
+/* size of an entry in a ring of provided buffers */
+enum { BUF_BYTES = 16 };
 
 struct io_uring_napi;
 struct io_uring_clock_register;
@@ -134,13 +135,13 @@ int uaio_liburing_register(const struct uaio_liburing *ring, uint32_t opcode,
 		       : call((uint32_t)ring->ring_fd, opcode, arg, nr_args);
 }
 
-/* Make an io_uring_register() call without an argument. */
+/* Make an io_uring_register() call that has no argument. */
 static int tell(RING, uint32_t opcode)
 {
 	return uaio_liburing_register(ring, opcode, NULL, 0);
 }
 
-/* Buffers and files, with tags */
+/* Registering buffers and files, also with tags */
 
 static int set_up(RING, uint32_t opcode, uint32_t nr, uint32_t flags,
 		  const void *data, const __u64 *tags)
@@ -151,7 +152,7 @@ static int set_up(RING, uint32_t opcode, uint32_t nr, uint32_t flags,
 		.tags = (uintptr_t)tags,
 	};
 
-	/* Older headers have reserved words instead of flags. */
+	/* Older headers have a reserved word in place of the member flags. */
 	memcpy((char *)&reg + 4, &flags, 4);
 	return uaio_liburing_register(ring, opcode, &reg, sizeof(reg));
 }
@@ -201,7 +202,7 @@ int io_uring_unregister_buffers(RING)
 }
 
 /*
- * The kernel limits the number of registered files by RLIMIT_NOFILE. If the call failed
+ * RLIMIT_NOFILE also limits how many files a ring may register. If the call failed
  * because of this limit, raise the limit by the number of files.
  * Return: whether to try again.
  */
@@ -288,7 +289,10 @@ int io_uring_register_file_alloc_range(RING, unsigned first, unsigned nr)
 int io_uring_register_buf_ring(RING, struct io_uring_buf_reg *reg,
 			       unsigned flags)
 {
-	/* Older headers have a reserved word instead of flags. */
+	/*
+	 * Older headers have a reserved word in place of the member flags, so write it
+	 * by address.
+	 */
 	uint16_t word;
 
 	memcpy(&word, (char *)reg + 14, 2);
@@ -349,8 +353,9 @@ int io_uring_free_buf_ring(RING, struct io_uring_buf_ring *bufs, unsigned nr,
 }
 
 /*
- * Clone buffers from one ring to another ring, which is named by its descriptor or
- * slot.
+ * Clone the buffers of ring `from` into ring `to`. `from` is passed to the system call
+ * as a descriptor. If by_index is set, and `from` has a registered index, this index is
+ * passed instead.
  */
 static int clone_from(struct uaio_liburing *to,
 		      const struct uaio_liburing *from, bool by_index,
@@ -448,7 +453,7 @@ int io_uring_close_ring_fd(RING)
 	return 1;
 }
 
-/* Other calls, whose arguments are those of the system call */
+/* Functions that only call io_uring_register(), and pass on their arguments */
 
 int io_uring_register_eventfd(RING, int fd)
 {
@@ -519,7 +524,9 @@ int io_uring_register_sync_cancel(RING, struct io_uring_sync_cancel_reg *reg)
 				      1);
 }
 
-/* Send a message to the ring that the SQE names; the calling thread needs no ring. */
+/*
+ * Send a message to the ring whose descriptor is in the SQE. The caller needs no ring.
+ */
 int io_uring_register_sync_msg(struct io_uring_sqe *sqe)
 {
 	return call(~0u, SEND_MSG_RING, sqe, 1);
@@ -545,7 +552,7 @@ int io_uring_register_region(RING, struct io_uring_mem_region_reg *reg)
 	return uaio_liburing_register(ring, MEM_REGION, reg, 1);
 }
 
-/* liburing has withdrawn this function: memory regions have replaced it. */
+/* liburing has removed this function: memory regions have replaced it. */
 int io_uring_register_wait_reg(RING, struct io_uring_reg_wait *reg, int nr)
 {
 	(void)ring;

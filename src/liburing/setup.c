@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Setting up, mapping and tearing down a ring. Tested by test/uring/library.c. */
+/* Sets up, maps and tears down a ring. Tested by test/uring/library.c. */
 #include "liburing/liburing.h"
 
 #include <errno.h>
@@ -15,10 +15,12 @@ enum {
 	HUGE_PAGE = 2 << 20,
 	READ_WRITE = 3, /* PROT_READ | PROT_WRITE */
 	SHARED_POPULATED = 0x8001,
-	ANONYMOUS = 0x8021, /* MAP_ANONYMOUS, MAP_SHARED and MAP_POPULATE */
+	/* the flags MAP_ANONYMOUS, MAP_SHARED and MAP_POPULATE together */
+	ANONYMOUS = 0x8021,
 	HUGETLB = 0x40000,
 	DONTFORK = 10,
-	RINGS_BYTES = 64, /* size of the ring's words, which precede the CQEs */
+	/* bytes before the CQEs, which contain the heads, tails and other words */
+	RINGS_BYTES = 64,
 	SQ_ENTRIES_MAX = 32768,
 	CQ_ENTRIES_MAX = 2 * SQ_ENTRIES_MAX,
 	NR_PROBED = 256,
@@ -78,7 +80,7 @@ static size_t cqe_bytes(const struct io_uring_params *p)
 	return p->flags & IORING_SETUP_CQE32 ? 32 : 16;
 }
 
-/* Addresses of the rings */
+/* Setting the pointers to the words of the rings */
 
 static uint32_t *word(void *ring, uint32_t offset)
 {
@@ -86,9 +88,9 @@ static uint32_t *word(void *ring, uint32_t offset)
 }
 
 /*
- * Set the pointers to the rings' words. Read the sizes from the params of the system
- * call, not from the rings: other processes may write to the rings, and with a wrong
- * size the program would access memory beyond them.
+ * Set the pointers to the words of both rings. The sizes are those that the system call
+ * has returned in params. They are not read from the rings: other processes may write
+ * to the rings, and with a wrong size the program would access memory beyond them.
  */
 static void point(const struct io_uring_params *p, struct uaio_liburing *ring)
 {
@@ -118,8 +120,8 @@ static void point(const struct io_uring_params *p, struct uaio_liburing *ring)
 }
 
 /*
- * Fill the array of indices (I2 in liburing.h). The store of the first submission's
- * tail publishes the array.
+ * Fill the submission array (I2 in liburing.h). When the first submission is published,
+ * the store of its tail also publishes the array.
  */
 static void fill_array(struct uaio_liburing_sq *sq)
 {
@@ -135,7 +137,10 @@ static void unmap_rings(struct uaio_liburing *ring)
 		unmap(ring->cq.ring, ring->cq.ring_bytes);
 }
 
-/* Return: 0 with *ret_addr; or -errno. */
+/*
+ * Map a part of the ring.
+ * Return: 0 with *ret_addr; or -errno.
+ */
 static int map_part(size_t bytes, int fd, uint64_t offset, void *ret_addr)
 {
 	void *addr = map(bytes, SHARED_POPULATED, fd, offset);
@@ -192,7 +197,7 @@ int io_uring_queue_mmap(int fd, struct io_uring_params *p,
 	return 0;
 }
 
-/* Rings in the client's memory (IORING_SETUP_NO_MMAP) */
+/* Rings in memory of the program (IORING_SETUP_NO_MMAP) */
 
 static uint32_t power_of_two(uint32_t n)
 {
@@ -203,7 +208,10 @@ static uint32_t power_of_two(uint32_t n)
 	return power;
 }
 
-/* Compute the numbers of entries that the kernel will choose. Return: 0 or -EINVAL. */
+/*
+ * Compute how many entries the kernel will give both queues.
+ * Return: 0 or -EINVAL.
+ */
 static int count_entries(uint32_t nr, const struct io_uring_params *p,
 			 uint32_t *ret_sq, uint32_t *ret_cq)
 {
@@ -229,7 +237,7 @@ static size_t whole_pages(size_t bytes)
 }
 
 /*
- * Return: the offset at which the kernel puts the array of indices: after the CQEs,
+ * Return: the offset of the submission array in the kernel's ring: after the CQEs,
  * aligned to a cache line.
  */
 static size_t array_offset(const struct io_uring_params *p, uint32_t nr_cq)
@@ -241,7 +249,8 @@ static size_t array_offset(const struct io_uring_params *p, uint32_t nr_cq)
 }
 
 struct sizes {
-	size_t sqes, rings; /* sizes, which are multiples of the page size */
+	/* in bytes; multiples of the page size */
+	size_t sqes, rings;
 };
 
 static int measure(uint32_t nr_entries, const struct io_uring_params *p,
@@ -261,7 +270,9 @@ static int measure(uint32_t nr_entries, const struct io_uring_params *p,
 	return 0;
 }
 
-/* Map memory that the kernel accepts for a ring: a single page, or a huge page. */
+/*
+ * Map memory that the kernel accepts for a ring: it must be one page, or one huge page.
+ */
 static void *map_clients(size_t *bytes)
 {
 	bool is_small = *bytes <= getauxval(AT_PAGESZ);
@@ -272,7 +283,7 @@ static void *map_clients(size_t *bytes)
 
 struct memory {
 	char *sqes, *rings;
-	/* sizes to unmap; 0: the memory is the caller's */
+	/* sizes to unmap; 0: the memory belongs to the caller */
 	size_t sqes_bytes, rings_bytes;
 	size_t used;
 };
@@ -316,7 +327,7 @@ static int get_memory(const struct sizes *sizes, void *buf, size_t bytes,
 	return 0;
 }
 
-/* Set user_addr of both queues. Older headers have a reserved word there. */
+/* Set user_addr of both queues. Older headers have a reserved word in its place. */
 static void name_memory(struct io_uring_params *p, const struct memory *memory)
 {
 	uint64_t rings = (uintptr_t)memory->rings;
@@ -329,8 +340,8 @@ static void name_memory(struct io_uring_params *p, const struct memory *memory)
 }
 
 /*
- * Set the pointers to the memory of the rings. io_uring_queue_exit() unmaps this memory
- * if sqes_bytes is not 0.
+ * Set the pointers to the rings, which are in this memory. If sqes_bytes is not 0,
+ * io_uring_queue_exit() unmaps the memory.
  */
 static void place(const struct io_uring_params *p, const struct memory *memory,
 		  struct uaio_liburing *ring)
@@ -349,7 +360,7 @@ static void place(const struct io_uring_params *p, const struct memory *memory,
  * Setting up
  */
 
-/* Fill in the members that other functions need, once the ring exists. */
+/* The ring exists: fill in the members that other functions use. */
 static void finish(int fd, const struct io_uring_params *p,
 		   struct uaio_liburing *ring)
 {
@@ -381,7 +392,10 @@ static int init_mapped(unsigned nr_entries, struct uaio_liburing *ring,
 	return 0;
 }
 
-/* Return: how many bytes of the memory were used; or -errno. */
+/*
+ * Make a ring in the memory buf or, if buf is NULL, in new memory.
+ * Return: how many bytes of the memory the ring uses; or -errno.
+ */
 static int init_in_memory(unsigned nr_entries, struct uaio_liburing *ring,
 			  struct io_uring_params *p, void *buf, size_t bytes)
 {
@@ -408,7 +422,9 @@ int io_uring_queue_init_mem(unsigned nr_entries, struct uaio_liburing *ring,
 			    struct io_uring_params *p, void *buf, size_t bytes)
 {
 	memset(ring, 0, sizeof(*ring));
-	/* The memory belongs to the caller, so the ring must be made with NO_MMAP. */
+	/*
+	 * The rings are in memory of the program, so the ring needs the flag NO_MMAP.
+	 */
 	p->flags |= U_SETUP_NO_MMAP;
 	return init_in_memory(nr_entries, ring, p, buf, bytes);
 }
@@ -478,7 +494,7 @@ int io_uring_ring_dontfork(struct uaio_liburing *ring)
 	return ret;
 }
 
-/* The ring keeps its prepared SQEs and its unread CQEs. */
+/* The resized ring still has the prepared SQEs and the unread CQEs. */
 int io_uring_resize_rings(struct uaio_liburing *ring, struct io_uring_params *p)
 {
 	enum { RESIZE_RINGS = 33 };
@@ -495,12 +511,15 @@ int io_uring_resize_rings(struct uaio_liburing *ring, struct io_uring_params *p)
 	memset(&ring->sq, 0, sizeof(ring->sq));
 	memset(&ring->cq, 0, sizeof(ring->cq));
 	/*
-	 * The system call does not return the flags that describe the memory's layout.
+	 * The system call does not return these flags, which determine the memory's
+	 * layout.
 	 */
 	p->flags |= ring->flags & (IORING_SETUP_SQE128 | IORING_SETUP_CQE32 |
 				   U_SETUP_NO_SQARRAY);
 	p->features |= ring->features & IORING_FEAT_SINGLE_MMAP;
-	/* The system call does not return the array's offset either. */
+	/*
+	 * The system call does not return the offset of the submission array, either.
+	 */
 	if (!p->sq_off.array && !(p->flags & U_SETUP_NO_SQARRAY))
 		p->sq_off.array = (uint32_t)array_offset(p, p->cq_entries);
 	ret = map_rings(ring->ring_fd, p, ring);
@@ -512,7 +531,7 @@ int io_uring_resize_rings(struct uaio_liburing *ring, struct io_uring_params *p)
 	return 0;
 }
 
-/* Querying a ring's features, and its locked memory */
+/* Functions that query a ring's features, and how much memory it locks */
 
 struct io_uring_probe *io_uring_get_probe_ring(struct uaio_liburing *ring)
 {
@@ -546,7 +565,7 @@ void io_uring_free_probe(struct io_uring_probe *probe)
 	free(probe);
 }
 
-/* Newer kernels do not charge rings to RLIMIT_MEMLOCK: for these the result is 0. */
+/* Newer kernels do not charge rings to RLIMIT_MEMLOCK; then the result is 0. */
 ssize_t io_uring_mlock_size_params(unsigned nr_entries,
 				   struct io_uring_params *p)
 {

@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 /*
- * Defined by the linker: the first row, and the end of the rows; both NULL if there is no
- * front-end.
+ * The linker defines these symbols: the first element of the section uaio_doors, and
+ * its end. If no front-end is linked, both are NULL.
  */
 extern const struct uaio_door *const __start_uaio_doors[]
 	__attribute__((weak, visibility("hidden")));

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Doors: the functions of a front-end (kernel AIO, io_uring or POSIX AIO) that the core calls
+ * Doors: front-ends (kernel AIO, io_uring, POSIX AIO), and their functions that the
+ * core calls
  *
- * A front-end ("door" in names) translates the ABI of its clients into calls of the core
- * (life.h lists them), and registers a struct of functions (its row) by UAIO_DOOR. The linker
- * collects the rows of all front-ends in one section. So the core need not name any front-end,
- * and the rows exist before any code runs: a program may call the library before constructors
- * run.
+ * A front-end (named "door" in the code) translates system calls and functions of the
+ * program into calls of the core (life.h lists them). By UAIO_DOOR it registers its
+ * functions, as a struct uaio_door. The linker collects pointers to these structs in
+ * one section. So the source files of the core contain no name of a front-end. The
+ * table of front-ends exists before any code runs, as a program may call the library
+ * before constructors run.
  */
 #ifndef UAIO_LIFE_DOOR_H
 #define UAIO_LIFE_DOOR_H
@@ -17,77 +19,90 @@
 struct uaio_counters;
 
 struct uaio_door {
-	/* The call by which a client begins to use the front-end, for example "io_setup". */
+	/*
+	 * The call by which a program begins to use the front-end, for example
+	 * "io_setup".
+	 */
 	const char *first_call;
 
-	/* The library is loaded. Creates no thread and allocates no memory. */
+	/*
+	 * Called when the library is loaded. Creates no thread and allocates no memory.
+	 */
 	void (*load)(void);
 
 	/*
-	 * The engine comes up. Called under the lock that brings the engine up, also in a
-	 * child of fork(): resets all inherited state. Calls no part of the core.
-	 * Return: 0; or -ENOMEM: the engine stays down, and start() is called again when the
-	 * engine next comes up.
+	 * Called when the library starts, under the lock for starting; also in a child
+	 * of fork(). Resets all inherited state. Calls no part of the core.
+	 * Return: 0; or -ENOMEM: the library is not started, and calls start() again at
+	 * its next start.
 	 */
 	int (*start)(void);
 
-	/* Add the counts of the front-end's queues. The engine is up. */
+	/*
+	 * Add the counts of the front-end's queues to *counters. Called only while the
+	 * library is started.
+	 */
 	void (*count)(struct uaio_counters *counters);
 
 	/*
-	 * Descriptors [first, last] were closed or replaced; another thread may already have
-	 * opened them again. The engine is up, and no lock is held. NULL: the front-end keeps
-	 * no descriptors.
+	 * Called when descriptors [first, last] were closed or replaced; another thread
+	 * may already have opened them again. Only while the library is started, and
+	 * without a lock. NULL: the front-end keeps no descriptors.
 	 */
 	void (*closed)(unsigned first, unsigned last);
 
 	/*
-	 * The process is about to fork, and has counted the fork: wait for operations that
-	 * threads began before they could see the count. The engine is up, and no lock is
-	 * held. NULL: the front-end has no operation that a fork could disturb.
+	 * The process is about to fork, and has incremented the count of forks. Some
+	 * threads may have begun operations before they could see the new count: wait
+	 * until these operations have ended. Called only while the library is started,
+	 * and without a lock. NULL: a fork disturbs no operation of this front-end.
 	 */
 	void (*forks)(void);
 
 	/*
-	 * The client is about to open its own file at fd, which is one of the library's
-	 * descriptors: if the front-end uses fd, use a duplicate instead.
-	 * Return: 0; -ENOENT: the front-end does not use fd; -EBUSY: no duplicate can be made.
-	 * NULL: the front-end has no descriptors.
+	 * The program is about to open its own file at fd, a descriptor of the library.
+	 * If the front-end uses fd, it must use a duplicate instead. NULL: the
+	 * front-end has no descriptors.
+	 * Return: 0; -ENOENT: the front-end does not use fd; -EBUSY: no duplicate can
+	 * be made.
 	 */
 	int (*yield)(int fd);
 
 	/*
 	 * Return: whether the file with this device and inode number is a ring of the
-	 * front-end's. Called without a lock, by any thread. NULL: the front-end has no such
-	 * files.
+	 * front-end. Any thread may call it; the caller holds no lock. NULL: the
+	 * front-end has no such files.
 	 */
 	bool (*has_ring)(uint64_t dev, uint64_t ino);
 };
 
 /*
- * Register a row. Used once by each front-end, in a source file of it that is always linked
- * in.
+ * Register the struct uaio_door of a front-end. Each front-end uses this macro once, in
+ * a source file that is always linked.
  */
 #define UAIO_DOOR(row)                                        \
 	static const struct uaio_door *const row##_registered \
 		__attribute__((section("uaio_doors"), used)) = &(row)
 
 /*
- * Call the function of this name of each front-end. uaio_doors_start() stops at the first
- * error.
+ * uaio_doors_X() calls the function X of each front-end. uaio_doors_start() stops at
+ * the first error.
  */
 void uaio_doors_load(void);
 int uaio_doors_start(void);
 void uaio_doors_count(struct uaio_counters *counters);
 void uaio_doors_closed(unsigned first, unsigned last);
 void uaio_doors_fork(void);
-/* Return: the first result of a front-end's yield() that is not -ENOENT; or -ENOENT. */
+/*
+ * Call yield() of each front-end until one call does not return -ENOENT.
+ * Return: the result of that call; -ENOENT if no front-end uses fd.
+ */
 int uaio_doors_yield(int fd);
 
-/* Return: whether the file is a ring of any door. */
+/* Return: whether the file is a ring of any front-end. */
 bool uaio_doors_have_ring(uint64_t dev, uint64_t ino);
 
-/* Return: the first call of the nth front-end, from 0; NULL if there are no more. */
+/* Return: first_call of the nth front-end, from 0; NULL if there are no more. */
 const char *uaio_door_first_call(unsigned n);
 
 #endif /* UAIO_LIFE_DOOR_H */

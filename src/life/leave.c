@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Before the process exits or executes another program: finish accepted requests (gate.h), and
- * report (report.h)
+ * Before the process exits or executes another program: finish accepted requests
+ * (flow/gate.h), and write the report (report.h)
  *
- * Tested by test/host/leaving*.c, where there is a process to end.
+ * Tested by test/host/leaving*.c, as each test ends its process.
  */
 #include "proc/process.h"
 #include "live/live.h"
@@ -26,7 +26,9 @@ bool uaio_engine_leave(void)
 		return false;
 	uaio_report(true);
 	/*
-	 * Reporting may take so long that threads that wait at the gate time out (gate.h, I4).
+	 * Writing the report may take long. Threads that the exec holds up at the gate
+	 * may time out meanwhile, and submit requests (gate.h, I4). So close the gate
+	 * again.
 	 */
 	uaio_gate_leave_again();
 	uaio_live_set_state(UAIO_LIVE_LEAVING);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits of the work queue
+ * Stores the limits of workers
  *
- * The options set the limits first, callers of uaio.h change them later. The limits are
- * stored here, so that they can be set before the engine is up, and still hold after a fork.
- * While the engine is up, each change is applied to the work queue at once.
+ * Options set the limits first; later the program may change them by functions of
+ * uaio.h. The limits are stored here. So they can be set before the library is started,
+ * and still hold in a child of fork(). While the library is started, each change is
+ * applied to the work queue at once.
  *
- *   I1  The stored limits are consistent: no account (kind of work) has more permanent workers
- *       than its maximum of workers. A change that would make them inconsistent is refused as
- *       a whole, for both accounts.
- *   I2  While the engine is up, the work queue has the stored limits.
+ *   I1  The stored limits are consistent: no account (kind of work) has more fixed workers than
+ *       its maximum of workers. A change that would make them inconsistent is refused as a
+ *       whole, for both accounts.
+ *   I2  While the library is started, the work queue has the stored limits.
  *
- * Thread-safety: any thread; the lock is the one that brings the engine up.
+ * Thread-safety: any thread; the functions hold the lock for starting the library.
  */
 #include <assert.h>
 #include <errno.h>
@@ -30,7 +31,10 @@ static_assert((int)UAIO_WQ_BOUNDED == UAIO_BOUNDED &&
 		      UAIO_NR_ACCOUNTS == 2,
 	      "the accounts of uaio.h are the queue's");
 
-/* The limits of one account; in a change, -1 leaves a value as it is. */
+/*
+ * The limits of one account (kind of work). In an argument that changes limits, -1
+ * keeps the old value.
+ */
 struct limits {
 	int max_workers;
 	struct uaio_wq_fixed_limits fixed;
@@ -38,10 +42,13 @@ struct limits {
 
 static const struct limits no_change = { -1, { -1, -1 } };
 
-/* under the lock that brings the engine up */
+/* under the lock for starting the library */
 static struct {
 	struct limits now[UAIO_NR_ACCOUNTS];
-	/* a caller of uaio.h has set the limits; otherwise those of the options hold */
+	/*
+	 * true: a function of uaio.h has set the limits; false: the options determine
+	 * them
+	 */
 	bool is_set;
 } kept;
 
@@ -72,7 +79,10 @@ static bool is_number(int asked, int max)
 	return asked >= -1 && asked <= max;
 }
 
-/* Return: false if the limits would not be consistent (I1). */
+/*
+ * Compute *ret_next: the limits `now` with the change `asked`.
+ * Return: false if the result is not consistent (I1).
+ */
 static bool merge(const struct limits *now, const struct limits *asked,
 		  struct limits *ret_next)
 {
@@ -93,7 +103,7 @@ static bool merge(const struct limits *now, const struct limits *asked,
 	return ret_next->fixed.nr_workers <= ret_next->max_workers;
 }
 
-/* Apply changed limits to the work queue. */
+/* Apply changed limits of one account to the work queue. */
 static int give_to_queue(int account, const struct limits *asked)
 {
 	enum uaio_account id = (enum uaio_account)account;
@@ -123,7 +133,10 @@ static int set_locked(const struct limits asked[], bool is_up,
 	for (int i = 0; i < UAIO_NR_ACCOUNTS && is_up && ret == 0; i++)
 		ret = give_to_queue(i, &asked[i]);
 	if (ret < 0) {
-		/* UNTESTED: the work queue accepts all consistent limits. */
+		/*
+		 * UNTESTED: cannot happen, as the work queue accepts all consistent
+		 * limits.
+		 */
 		uaio_limits_apply();
 		return ret;
 	}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* When and where a process reports. The text of the report is made in reportprint.c. */
+/*
+ * Decides when and where a process reports. reportprint.c writes the text of the
+ * report.
+ */
 #include "life/report.h"
 
 #include <errno.h>
@@ -29,16 +32,20 @@
 
 enum { PATIENCE_NS = 1000000000 };
 
-/* atomic: the id of the reporting thread, 0 if there is none, or REPORTED */
+/* atomic: the id of the thread that is reporting; 0: none; or REPORTED */
 static uint32_t reporter;
-static const uint32_t REPORTED = UINT32_MAX; /* the last report is written */
+/* the process has written its last report */
+static const uint32_t REPORTED = UINT32_MAX;
 
 static struct output {
 	enum uaio_option_id option;
 	uaio_print_fn *print;
-	/* immutable after load; empty: no report */
+	/* where to report; immutable after load; empty: no report */
 	char path[UAIO_OPTION_PATH_MAX];
-	bool has_failed; /* an error was written to the standard error */
+	/*
+	 * a write to this path has failed, and was reported: report no further failures
+	 */
+	bool has_failed;
 } outputs[] = {
 	{ .option = UAIO_OPTION_STATS, .print = uaio_print_block },
 	{ .option = UAIO_OPTION_STATS_JSON, .print = uaio_print_json },
@@ -48,17 +55,19 @@ enum { NR_OUTPUTS = sizeof(outputs) / sizeof(outputs[0]) };
 /* immutable after load */
 static struct {
 	int pid;
-	dev_t err_dev; /* the file of the standard error at load */
+	/* device and inode of the standard error when the library was loaded */
+	dev_t err_dev;
 	ino_t err_ino;
 	bool has_err;
-	bool is_started; /* `uaio run` executed this program */
+	/* this process is the one that `uaio run` started */
+	bool is_started;
 } load;
 
 /* Destinations */
 
 /*
- * Return: false if the program has replaced the file of the standard error since the library
- * was loaded.
+ * Return: false if the standard error is now another file than when the library was
+ * loaded.
  */
 static bool is_our_stderr(void)
 {
@@ -115,7 +124,9 @@ static void write_report(struct output *output, const struct uaio_text *text,
 		return;
 	output->has_failed = true;
 	complaint.len = 0;
-	/* strerror() is not used, as it may translate, and so allocate. */
+	/*
+	 * Do not use strerror(): it may translate the message, and so allocate memory.
+	 */
 	uaio_text_add(&complaint, "uaio: cannot write statistics to %s: %s\n",
 		      path,
 		      strerrordesc_np ? strerrordesc_np(-ret) : "an error");
@@ -132,13 +143,15 @@ static void read_comm(char comm[UAIO_COMM_MAX])
 
 	if (got > 0)
 		comm[got - 1] = '\0'; /* replaces the newline */
-	else /* If /proc is not mounted, use the name by which the process was
-	      * started. */
+	/*
+	 * If /proc is not mounted, use the name under which the process was started.
+	 */
+	else
 		(void)snprintf(comm, UAIO_COMM_MAX, "%s",
 			       program_invocation_short_name);
 	if (fd >= 0)
 		(void)sys_close(fd);
-	/* These characters would break the JSON; all others are harmless. */
+	/* Only these characters would make the JSON invalid. */
 	for (char *p = comm; *p; p++)
 		if (*p == '"' || *p == '\\' || (unsigned char)*p < ' ')
 			*p = '?';
@@ -157,8 +170,8 @@ static void read_subject(struct uaio_subject *subject)
 }
 
 /*
- * Return: whether to report. A process that has not used the library reports only when it
- * ends, and only if it is not a child of fork(). A child of vfork() never reports.
+ * Return: whether to report. A process that has not used the library reports only at
+ * its end, and only if it is not a child of fork(). A child of vfork() never reports.
  */
 static bool is_wanted(const char *counters_path, bool may_go_on)
 {
@@ -169,17 +182,20 @@ static bool is_wanted(const char *counters_path, bool may_go_on)
 }
 
 /*
- * Return: whether this thread may report: only one thread at a time may, and no thread after
- * the last report. If another thread is reporting, the calling thread waits for it, as it
- * might otherwise end the process before the report is written. It does not wait longer than
- * PATIENCE_NS, nor in a signal handler that interrupted the report.
+ * Return: whether this thread may report. Only one thread at a time may report, and
+ * none after the last report. If another thread is reporting, wait for it: otherwise
+ * the caller might end the process before the report is written. The wait ends after
+ * PATIENCE_NS. In a signal handler that interrupted the report, there is no wait.
  */
 static bool begin(void)
 {
 	int64_t patience = uaio_now_ns() + PATIENCE_NS;
 	uint32_t me = (uint32_t)sys_gettid(), seen = 0;
 
-	/* [MB:report] acquire: see the last reporter's buffers. Pairs with end(). */
+	/*
+	 * [MB:report] acquire: this thread sees the buffers that the last reporter has
+	 * written. Pairs with end().
+	 */
 	while (!cas_acquire(&reporter, &seen, me)) {
 		if (seen == REPORTED || seen == me || uaio_now_ns() >= patience)
 			return false;
@@ -191,7 +207,9 @@ static bool begin(void)
 
 static void end(bool may_go_on)
 {
-	/* [MB:report] release: the buffers are written. Pairs with begin(). */
+	/*
+	 * [MB:report] release: this thread has written the buffers. Pairs with begin().
+	 */
 	store_release(&reporter, may_go_on ? 0 : REPORTED);
 	uaio_wake(&reporter, ~0u);
 }
@@ -258,7 +276,10 @@ void uaio_report_load(void)
 	char pid[16];
 
 	load.pid = sys_getpid();
-	/* strtol() is not used: newer headers rename it to a function that only glibc has. */
+	/*
+	 * Do not use strtol(): newer headers rename it to a function that only glibc
+	 * has.
+	 */
 	(void)snprintf(pid, sizeof(pid), "%d", load.pid);
 	load.is_started = started && !strcmp(started, pid);
 	load.has_err = sys_fstat(STDERR_FILENO, &st) == 0;
@@ -272,7 +293,10 @@ void uaio_report_load(void)
 		const char *value = secure_getenv(option->variable);
 		uint64_t is_set = 0;
 
-		/* Make the path absolute, as the program may change its directory. */
+		/*
+		 * Store an absolute path, as the program may change its directory
+		 * later.
+		 */
 		if (value && uaio_option_parse(option, value, &is_set) == 0 &&
 		    is_set)
 			uaio_option_absolute(option, value, outputs[i].path);

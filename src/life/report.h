@@ -2,12 +2,12 @@
 /*
  * The report that a process writes when it ends
  *
- * A block of text (--stats), a line of JSON (--stats-json) and a line of
- * counters for benchmarks (UAIO_COUNTERS=file). Each is appended to its file by
- * one write, so that several processes may share a file.
+ * The report may be a block of text (--stats), a line of JSON (--stats-json), and a
+ * line of counters for benchmarks (UAIO_COUNTERS=file). Each is appended to its file by
+ * one write, so several processes may use the same file.
  *
- * Context: the end of the process, or a signal handler that ends it; so nothing is
- * allocated.
+ * Context: the end of the process, or a signal handler that ends it. So the functions
+ * allocate no memory.
  *
  * Tested by test/run/stats.py.
  */
@@ -17,46 +17,53 @@
 #include <stdbool.h>
 
 /*
- * Called when the library is loaded, before the program changes its directory or environment:
- * store where reports go.
+ * Called when the library is loaded: store where to report. Later the program may
+ * change its directory or environment.
  */
 void uaio_report_load(void);
 
-/* Called each time the engine starts, also in a child of fork(): resets all. */
+/*
+ * Called each time the library starts, also in a child of fork(): allows a report
+ * again.
+ */
 void uaio_report_init(void);
 
 /*
- * Write the report. may_go_on: the process is about to exec, which may fail. In this case the
- * report is written only if the engine is up, and the process may report again. No report
- * follows the one at the end of the process.
+ * Write the report. may_go_on: the process is about to exec, and continues if the exec
+ * fails. In this case write the report only if the library is started; a later call
+ * writes another report. Without may_go_on the process ends, and this report is its
+ * last.
  */
 void uaio_report(bool may_go_on);
 
 /*
- * The program is about to close its standard error, as many programs do at their end: write
- * the report now, if it goes to the standard error.
+ * The program is about to close its standard error, as many programs do at their end.
+ * If the report goes to the standard error, write it now.
  */
 void uaio_report_before_close(void);
 
 /*
- * Write a line, which ends in a newline, to the standard error; but not if the program has
- * replaced the standard error by another file.
+ * Write a line, which ends in a newline, to the standard error. Do nothing if the
+ * standard error is another file than when the library was loaded.
  */
 void uaio_report_say(const char *line);
 
 /*
- * A client has begun to use an interface that the library does not serve: the kernel does, or
- * nobody. why is a constant text. The first such text of a process is reported; with --verbose
- * or --stats it is also written at once.
+ * The program has begun to use an interface that this library does not serve: the
+ * kernel serves it, or nobody does. why: a constant text. The report contains the first
+ * such text of a process. With --verbose or --stats it is also written at once.
  */
 void uaio_report_unserved(const char *why);
 
-/* The kernel has made a ring for the client. why: reported for the first such ring. */
+/*
+ * The kernel has made a ring for the program. why: the reason, a constant text. The
+ * report contains the reason for the first such ring.
+ */
 void uaio_report_kernels_ring(const char *why);
 
 /*
- * The kernel has refused a ring because of a limit, so the library made it. The report names
- * the limit of the first refusal. limit is a constant text.
+ * The kernel has refused a ring because of a limit, so the library has made it. limit:
+ * a constant text. The report names the limit of the first refusal.
  */
 void uaio_report_limited_ring(const char *limit);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Internals of the report, shared by report.c (when and where), reportprint.c (the text) and
- * unserved.c (clients that were not served)
+ * Internals of the report, shared by report.c (when and where to report), reportprint.c
+ * (the text) and unserved.c (programs that the library does not serve)
  *
  * Tested by test/run/stats.py.
  */
@@ -17,10 +17,11 @@
 
 enum { UAIO_COMM_MAX = 16 };
 
-/* The data of a report. */
+/* The data that a report contains. */
 struct uaio_subject {
 	int pid;
-	bool is_started; /* `uaio run` started this program */
+	/* `uaio run` started this process itself */
+	bool is_started;
 	char comm[UAIO_COMM_MAX];
 	struct uaio_counters counters;
 	struct uaio_stats_sum stats;
@@ -33,7 +34,7 @@ struct uaio_text {
 
 /* reportprint.c */
 
-/* Append to the text, which is cut if the buffer is full. */
+/* Append to the text. If the buffer is full, the text is cut. */
 __attribute__((format(printf, 2, 3))) void
 uaio_text_add(struct uaio_text *text, const char *format, ...);
 
@@ -41,17 +42,19 @@ typedef void uaio_print_fn(struct uaio_text *text,
 			   const struct uaio_subject *subject);
 
 uaio_print_fn uaio_print_block; /* for people */
-uaio_print_fn uaio_print_json;  /* one line of JSON, as in stats.schema.json */
-uaio_print_fn uaio_print_counters; /* one line of counters, for benchmarks */
+/* one line of JSON, described by stats.schema.json */
+uaio_print_fn uaio_print_json;
+/* prints one line of counters, for benchmarks */
+uaio_print_fn uaio_print_counters;
 
 /* unserved.c */
 
-/* Return: why the first unserved client was not served; or NULL. */
+/* Return: the first reason why the library did not serve the program; or NULL. */
 const char *uaio_unserved_why(void);
 
 /*
- * Return: the limit because of which the kernel refused this process a ring; or NULL.
- * *ret_nr: how many rings the kernel made.
+ * Return: the first limit because of which the kernel refused this process a ring; or
+ * NULL. *ret_nr: how many rings the kernel has made.
  */
 const char *uaio_unserved_limit(uint64_t *ret_nr);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The text of a report. Tested by test/run/stats.py.
- */
+/* Prints the text of a report. Tested by test/run/stats.py. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,7 +28,7 @@ void uaio_text_add(struct uaio_text *text, const char *format, ...)
 		text->len += (size_t)len < room ? (size_t)len : room - 1;
 }
 
-/* The block of text */
+/* The block of text (--stats) */
 
 static void add_us(struct uaio_text *text, uint64_t ns)
 {
@@ -85,7 +83,7 @@ static void add_direct(struct uaio_text *text, const uint64_t *nr)
 			      nr[UAIO_DIRECT_URING]);
 }
 
-/* Warn that injected faults have changed results and times. */
+/* Add a warning that injected faults have changed results and times. */
 static void add_faults(struct uaio_text *text, const uint64_t *nr)
 {
 	if (!uaio_config.has_faults)
@@ -97,7 +95,10 @@ static void add_faults(struct uaio_text *text, const uint64_t *nr)
 	uaio_text_add(text, "; results and times are not the files' own\n");
 }
 
-/* The process used no interface: add "made no io_setup call", or "a, b or c call". */
+/*
+ * The process used no front-end. Add which calls it did not make: "made no a, b or c
+ * call", where a, b and c are the first calls of the front-ends, such as io_setup.
+ */
 static void add_unused(struct uaio_text *text)
 {
 	const char *call;
@@ -114,7 +115,9 @@ static void add_unused(struct uaio_text *text)
 		      "one\n");
 }
 
-/* For example "33 by the kernel, 967 by uaio: RLIMIT_MEMLOCK". */
+/*
+ * Add who made the rings, for example "33 by the kernel, 967 by uaio: RLIMIT_MEMLOCK".
+ */
 static void add_rings(struct uaio_text *text, uint64_t nr_ours)
 {
 	uint64_t nr;
@@ -135,7 +138,7 @@ static void add_unserved(struct uaio_text *text)
 		uaio_text_add(text, "  not served: %s\n", why);
 }
 
-/* Add a number and a noun, which gets an s unless the number is 1. */
+/* Add a number and a noun. Unless the number is 1, the noun gets an s. */
 static void add_number(struct uaio_text *text, uint64_t nr, const char *noun,
 		       const char *after)
 {
@@ -148,7 +151,7 @@ static uint64_t nr_contexts(const struct uaio_subject *s)
 	return s->counters.nr_setups - s->stats.nr_rings;
 }
 
-/* Add the contexts and rings that were set up; "0 contexts" if there were none. */
+/* Add how many contexts and rings were created; "0 contexts" if there were none. */
 static void add_setups(struct uaio_text *text, const struct uaio_subject *s)
 {
 	const uint64_t nr = nr_contexts(s), nr_rings = s->stats.nr_rings;
@@ -162,12 +165,12 @@ static void add_setups(struct uaio_text *text, const struct uaio_subject *s)
 void uaio_print_block(struct uaio_text *text, const struct uaio_subject *s)
 {
 	const struct uaio_stats_sum *stats = &s->stats;
-	/* POSIX AIO has requests without setting anything up. */
+	/* With POSIX AIO, a process has requests without a context or ring. */
 	bool is_used = s->counters.nr_setups || stats->nr_accepted;
 
 	/*
-	 * Do not report for the hundreds of processes into which LD_PRELOAD may load the
-	 * library without their using it.
+	 * LD_PRELOAD may load the library into hundreds of processes that do not use
+	 * it. These do not report.
 	 */
 	if (!is_used && !s->is_started && !uaio_unserved_why())
 		return;
@@ -199,7 +202,7 @@ void uaio_print_block(struct uaio_text *text, const struct uaio_subject *s)
 	add_unserved(text);
 }
 
-/* The line of JSON */
+/* The line of JSON (--stats-json) */
 
 static void add_json_times(struct uaio_text *text,
 			   const struct uaio_time_sum *time)
@@ -259,7 +262,7 @@ void uaio_print_json(struct uaio_text *text, const struct uaio_subject *s)
 	uaio_text_add(text, "}}\n");
 }
 
-/* The line of counters */
+/* The line of counters (UAIO_COUNTERS) */
 
 void uaio_print_counters(struct uaio_text *text, const struct uaio_subject *s)
 {

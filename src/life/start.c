@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starting the parts of the engine in their order, and changes of the program's descriptors,
- * which concern several parts
+ * Starts the modules of the library one after another. Also handles changes of the
+ * program's descriptors, which concern several modules.
  *
  * Tested by test-door.c and test/host/children.c.
  */
@@ -52,7 +52,7 @@
 #include "life/report.h"
 #include "uaio.h"
 
-/* Start all parts, under the lock that brings the library up. */
+/* Start all modules. The caller holds the lock for starting the library. */
 static int start_parts(void)
 {
 	static const struct uaio_file_ops file_ops = {
@@ -98,7 +98,9 @@ int uaio_engine_start(void)
 	return uaio_process_start(start_parts);
 }
 
-/* Apply the options to an engine that the program brought up before constructors ran. */
+/*
+ * Apply the options, if the program has started the library before constructors ran.
+ */
 static void load_limits(void)
 {
 	bool is_up;
@@ -111,8 +113,8 @@ static void load_limits(void)
 }
 
 /*
- * Map the trace ring of the tracer that started this process. It is no error if the tracer has
- * exited.
+ * Map the ring of the `uaio trace` that started this process. If that tracer has
+ * exited, this is no error.
  */
 static void load_trace(void)
 {
@@ -154,9 +156,10 @@ static int yield_once(int fd)
 }
 
 /*
- * If fd belongs to the library but yield_once() does not know it, a thread is about to use fd
- * for the first time, or to close it: try again until the thread has done so. But a call on a
- * descriptor (-EBUSY) may last for ever.
+ * Sometimes fd is a descriptor of the library, but yield_once() finds no module that
+ * uses it. Then a thread of the library is about to use fd for the first time, or to
+ * close it. So try again until this is over. But if a system call uses fd (-EBUSY),
+ * give up after a few tries: the call may never return.
  */
 int uaio_own_fd_yield(int fd)
 {
@@ -169,7 +172,8 @@ int uaio_own_fd_yield(int fd)
 
 	while ((ret = yield_once(fd)) < 0) {
 		/*
-		 * The library has closed fd meanwhile, and the program may have reopened it.
+		 * The library has closed fd meanwhile. The program may have opened its
+		 * own file there.
 		 */
 		if (!uaio_ownfd_has(fd))
 			return -EAGAIN;
@@ -184,8 +188,8 @@ int uaio_own_fd_yield(int fd)
 }
 
 /*
- * Return: whether the engine may have entries for these descriptors, and they are descriptors
- * of this process: a child of vfork() runs in the same memory, but has its own descriptors.
+ * Return: false if the library certainly has no data about these descriptors. Also
+ * false in a child of vfork(), which uses the same memory, but has its own descriptors.
  */
 static bool are_known(unsigned first, unsigned last)
 {
@@ -219,14 +223,18 @@ void uaio_fds_closed(unsigned first, unsigned last)
 		uaio_file_closed_range(first, last);
 }
 
-/* Close fd, which is the client's, as the interposed close() does. */
+/* Close fd, a descriptor of the program, as the interposed close() does. */
 static int close_and_forget(int fd)
 {
 	int ret;
 
 	uaio_fds_closing((unsigned)fd, (unsigned)fd);
 	ret = sys_close(fd);
-	/* Requests that were submitted on fd meanwhile must not outlive its file. */
+	/*
+	 * During the close another thread may have submitted requests on fd. The
+	 * library has then made an entry for the old file. Remove this entry, as its
+	 * requests must not outlive the file.
+	 */
 	uaio_fds_closed((unsigned)fd, (unsigned)fd);
 	return ret;
 }
@@ -235,7 +243,10 @@ int uaio_fd_close(int fd, bool may_wait)
 {
 	unsigned own;
 
-	/* The engine has no entries for a thread with its own descriptor table. */
+	/*
+	 * If a thread has its own descriptor table, the library has no data about its
+	 * descriptors.
+	 */
 	if (!uaio_engine_is_here())
 		return sys_close(fd);
 	if (uaio_own_fd((unsigned)fd, (unsigned)fd, &own))

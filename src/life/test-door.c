@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A second front-end beside kernel AIO, with functions that count their calls. */
+/* Adds a second front-end beside kernel AIO. Its functions count their calls. */
 #undef NDEBUG
 #include <errno.h>
 #include <stdio.h>
@@ -20,13 +20,16 @@ enum { COUNTED = 1000000 };
 static struct {
 	unsigned nr_loads;
 	unsigned nr_starts;
-	/* at the last start of the engine: load() had been called */
+	/* whether load() had been called before the last start() */
 	bool was_loaded;
-	bool was_up;          /* at the last start: the engine was already up */
+	/* whether the library was already started at the last start() */
+	bool was_up;
 	unsigned first, last; /* closed descriptors */
-	int own;              /* a descriptor that the front-end uses */
-	uint64_t dev, ino;    /* numbers of the front-end's ring */
-	int ret;              /* what start returns */
+	/* a descriptor of the library that the front-end uses */
+	int own;
+	/* device and inode number of the front-end's ring */
+	uint64_t dev, ino;
+	int ret; /* what start returns */
 } called;
 
 static void load(void)
@@ -87,7 +90,7 @@ static int start_entered(void)
 	return ret;
 }
 
-/* unit_engine() loads the library and brings the engine up. */
+/* unit_engine() loads and starts the library. */
 static void a_door_is_loaded_then_started_before_the_engine_is_up(void **state)
 {
 	(void)state;
@@ -134,7 +137,8 @@ static void where_a_door_cannot_start_the_engine_stays_down(void **state)
 
 static void what_all_doors_have_counted_is_added_up(void **state)
 {
-	uint64_t handle = unit_context(1); /* a context of kernel AIO */
+	/* a context of kernel AIO, created below */
+	uint64_t handle = unit_context(1);
 	struct uaio_counters counters;
 
 	(void)state;
@@ -208,8 +212,8 @@ static int report_nothing(void)
 	ssize_t got;
 
 	/*
-	 * As in a program of `uaio run` that uses no front-end (kernel AIO, io_uring or POSIX
-	 * AIO).
+	 * Set up the state of a process that `uaio run` has started, and that has used
+	 * no front-end (kernel AIO, io_uring or POSIX AIO).
 	 */
 	(void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	if (pipe(fds) < 0 || dup2(fds[1], STDERR_FILENO) < 0 ||

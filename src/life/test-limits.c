@@ -19,7 +19,10 @@ static void assert_workers(int bounded, int unbounded)
 	assert_int_equal(uaio_limits_set_workers(now), 0);
 	assert_int_equal(now[UAIO_WQ_BOUNDED], bounded);
 	assert_int_equal(now[UAIO_WQ_UNBOUNDED], unbounded);
-	/* The work queue has the same limits. */
+	/*
+	 * The work queue must have the same limits. -1 changes nothing and returns the
+	 * limit.
+	 */
 	assert_int_equal(uaio_wq_limit_workers(UAIO_BOUNDED, -1), bounded);
 	assert_int_equal(uaio_wq_limit_workers(UAIO_UNBOUNDED, -1), unbounded);
 }
@@ -61,7 +64,7 @@ static void set_fixed(struct uaio_wq_fixed bounded,
 #define FIXED(nr_workers, max_items) \
 	((struct uaio_wq_fixed){ nr_workers, max_items })
 
-/* Set the default limits. */
+/* Set the limits that hold by default. */
 static void set_usual(void)
 {
 	set_fixed(FIXED(0, 64), FIXED(0, 64));
@@ -112,7 +115,10 @@ static void setting_returns_old_limits_and_minus_one_keeps_one(void **state)
 	assert_fixed(FIXED(0, 64), FIXED(0, 64));
 }
 
-/* In each pair one limit is invalid; the other is valid and would change a limit. */
+/*
+ * In each pair of limits one is invalid. The other is valid, but must not be changed
+ * either.
+ */
 static void limits_that_are_refused_change_nothing(void **state)
 {
 	static const int workers[][2] = {
@@ -147,7 +153,7 @@ static void limits_that_are_refused_change_nothing(void **state)
 	set_usual();
 }
 
-/* In a child of fork() the engine is not up. */
+/* In a child of fork() the library is not started. */
 static int set_before_the_engine_is_up(void)
 {
 	int too_few[] = { 0, 4 };
@@ -179,7 +185,7 @@ static void limits_set_early_hold_once_the_engine_is_up(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(set_before_the_engine_is_up), 0);
-	/* Limits set by a child do not affect this process. */
+	/* The limits that the child has set do not affect this process. */
 	assert_workers(292, 256);
 }
 
@@ -192,7 +198,7 @@ static void limits_outlast_a_fork(void **state)
 	set_usual();
 }
 
-/* No limits have been set in this process yet, so the limits of the options hold. */
+/* No function has set limits in this process yet, so the options determine them. */
 static int take_the_options(void)
 {
 	static const struct {
@@ -224,7 +230,11 @@ static void until_limits_are_set_the_options_hold(void **state)
 
 static pthread_barrier_t barrier;
 
-/* Both accounts (kinds of work) get equal limits, those that one of the threads has set. */
+/*
+ * Set equal limits for both accounts (kinds of work) many times, while other threads do
+ * so, too. Each call also returns the old limits, which must be equal for both
+ * accounts.
+ */
 static long set_pairs(void *arg)
 {
 	const int *first = arg;
@@ -264,7 +274,10 @@ static void threads_that_set_limits_see_no_half_set_ones(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		/* this test comes first, while no limits are set */
+		/*
+		 * this test must be the first: it needs a process that has set no
+		 * limits
+		 */
 		UNIT_TEST(until_limits_are_set_the_options_hold),
 		UNIT_TEST(the_limits_are_the_defaults_at_first),
 		UNIT_TEST(limits_set_early_hold_once_the_engine_is_up),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Clients that the library does not serve, and rings that the kernel makes for clients
+ * Records why the library does not serve the program, and which rings the kernel makes
  *
  * Tested by test/run/lost.py and test/uring/uring.py.
  */
@@ -14,26 +14,35 @@
 #include "life/report.h"
 #include "life/reportint.h"
 
-/* atomic: why a client was not served, or NULL */
+/* atomic: why the library did not serve the program; NULL: it did */
 static const char *unserved;
 
-/* Rings that the kernel made. All members are atomic, relaxed. */
+/* Rings that the kernel made. All accesses are atomic and relaxed. */
 static struct {
-	/* the process that made these rings; a child of fork() made none */
+	/*
+	 * id of the process that made these rings, which a child of fork() inherits
+	 */
 	int pid;
 	uint64_t nr;
-	const char *why; /* why the kernel, not the library, makes rings */
-	/* the limit that made the kernel refuse a ring, or NULL */
+	/* why it is the kernel that makes the rings; constant text, or NULL */
+	const char *why;
+	/* the first limit because of which the kernel refused a ring, or NULL */
 	const char *limit;
 } kernels;
 
-/* Return: whether this process, not an ancestor that forked it, made the rings. */
+/*
+ * Return: whether this process itself made the rings, and not an ancestor that forked
+ * it.
+ */
 static bool is_maker_of_rings(void)
 {
 	return load_relaxed(&kernels.pid) == sys_getpid();
 }
 
-/* This process makes a ring: forget rings that were made by the process that forked it. */
+/*
+ * This process makes a ring. If the recorded rings were made by an ancestor, forget
+ * them.
+ */
 static void begin_rings(void)
 {
 	if (likely(is_maker_of_rings()))
@@ -48,8 +57,8 @@ const char *uaio_unserved_why(void)
 	const char *why = load_relaxed(&unserved);
 
 	/*
-	 * If both the kernel and the library have made rings, the report's line about rings
-	 * says more.
+	 * If both the kernel and the library have made rings, the report has a line
+	 * about rings, which says more than this text.
 	 */
 	return why || load_relaxed(&kernels.limit) ? why
 						   : load_relaxed(&kernels.why);
@@ -61,7 +70,10 @@ const char *uaio_unserved_limit(uint64_t *ret_nr)
 	return is_maker_of_rings() ? load_relaxed(&kernels.limit) : NULL;
 }
 
-/* Store the constant text why, unless there is one. Return: whether it was stored. */
+/*
+ * Store the constant text `why` in *reason, unless *reason has a text.
+ * Return: whether it was stored.
+ */
 static bool note_once(const char **reason, const char *why)
 {
 	const char *none = NULL;

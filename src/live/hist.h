@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Histograms (layout.h): the bucket of a value, and quantiles
+ * Histograms (layout.h): finds the bucket of a value, and computes quantiles
  *
  * Tested by src/req/test-stats.c.
  */
@@ -25,7 +25,7 @@ static inline unsigned uaio_hist_bucket(uint64_t value)
 	       (unsigned)(value >> (bit - UAIO_HIST_SUB_BITS));
 }
 
-/* Return: the value in the middle of the bucket. */
+/* Return: the middle of the range of values that this bucket counts. */
 static inline uint64_t uaio_hist_value(unsigned bucket)
 {
 	unsigned octave = bucket >> UAIO_HIST_SUB_BITS, shift;
@@ -47,13 +47,15 @@ static inline uint64_t uaio_hist_nr(const struct uaio_hist *hist)
 	return nr;
 }
 
-/* Return: the value that permille of the nr counted values do not exceed. */
+/*
+ * Return: the quantile: permille/1000 of the nr counted values are at most this value.
+ */
 static inline uint64_t uaio_hist_quantile(const struct uaio_hist *hist,
 					  uint64_t nr, unsigned permille)
 {
 	/*
-	 * Round up, so that the rank is at least 1. Compute it in two parts, to avoid
-	 * overflow.
+	 * Compute the rank of the wanted value. Round up, so that it is at least 1.
+	 * Compute it in two parts, to avoid overflow.
 	 */
 	uint64_t rank =
 		nr / 1000 * permille + (nr % 1000 * permille + 999) / 1000;
@@ -70,7 +72,7 @@ static inline uint64_t uaio_hist_quantile(const struct uaio_hist *hist,
 }
 
 /*
- * Add to *to the counts of histogram *from, to which other threads may be adding
+ * Add the counts of histogram *from to *to. Other threads may be adding to *from
  * meanwhile.
  */
 static inline void uaio_hist_add(struct uaio_hist *to,

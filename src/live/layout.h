@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The page: counts of a process's requests, for other processes to read
+ * The page: counts of a process's requests, which other processes can read
  *
- * The page is a file in memory that the process maps and writes, and that `uaio stat`
- * reads. All offsets and sizes are fixed here, and the page itself contains the names
- * of what it counts. So a tool can read pages of other versions of the library.
+ * The page is a file in a tmpfs. The process maps and writes it; `uaio stat` reads it.
+ * All offsets and sizes are fixed here, and the page itself contains the names of what
+ * it counts. So a tool can read pages of other versions of the library.
  *
- *   0x00000  identity: the page's process; immutable once `is_ready` is set
+ *   0x00000  identity: the process that owns the page; immutable once `is_ready` is set
  *   0x00100  control: words that a tool writes, to ask for a trace
  *   0x00200  gauges of the process
  *   0x00400  names
  *   0x01000  unused
- *   0x08000  blocks: the counts of one thread each; the last block is shared by all
- *            further threads. A block with `pid` 0 is unused, and may be beyond the
- *            end of the file.
+ *   0x08000  blocks: each has the counts of one thread; all further threads share the
+ *            last block. A block with `pid` 0 is unused, and may be beyond the end of
+ *            the file.
  *
- *   I1  All counts are aligned words of 64 bits (gauges of 32), written by relaxed stores
+ *   I1  All counts are aligned words of 64 bits (gauges: 32), written by relaxed stores
  *       or additions. Each word is consistent; two words may be from different moments.
- *   I2  The process reads from the page only the counts that it adds to, the owners of
+ *   I2  From the page the process reads only the counts that it adds to, the owners of
  *       blocks, and the requests of tools. So another process that writes to the page
  *       can falsify counts or start a trace, but can do no other harm.
  *   I3  The counts of a block only grow. How many requests are in a state (struct
- *       uaio_live_stays) is the difference of two sums, and may be slightly wrong if
- *       the sums change meanwhile.
+ *       uaio_live_stays) is the difference of two sums. If the sums change while they
+ *       are read, the difference may be slightly wrong.
  *   I4  A new member of the page uses bytes that were zero before. If a member moves or
  *       changes its meaning, or a block changes its size, UAIO_LIVE_VERSION changes,
  *       and a tool refuses the page. In every version the identity begins with `magic`,
@@ -43,7 +43,8 @@
 enum { UAIO_LIVE_VERSION = 6 };
 
 enum {
-	UAIO_LIVE_NAME = 16, /* bytes of a name, with terminator */
+	/* size of a name in bytes, with its null byte */
+	UAIO_LIVE_NAME = 16,
 	UAIO_LIVE_OPS = 64,
 	UAIO_LIVE_WAYS = 4,
 	UAIO_LIVE_TIMES = 6,
@@ -59,9 +60,9 @@ enum {
 };
 
 /*
- * A histogram of times in cycles (uaio_cycles()). Each power of two has 16 buckets, so
- * a value is known to within 6 %; values below 32 are exact. The last bucket also
- * counts all larger values.
+ * A histogram of times, in cycles of uaio_cycles(). Values below 32 have their own
+ * buckets. Above, each power of two has 16 buckets, so a value is known to within 6 %.
+ * The last bucket also counts all larger values.
  */
 enum {
 	UAIO_HIST_SUB_BITS = 4,
@@ -75,49 +76,59 @@ struct uaio_hist {
 	uint64_t buckets[UAIO_NR_BUCKETS];
 };
 
-/* Whether the process still uses the page. */
+/* Whether the process continues to use the page. */
 enum uaio_live_state {
 	UAIO_LIVE_ON,
-	UAIO_LIVE_LEAVING, /* about to end, or to execute another program */
+	/* the process is about to end, or to execute another program */
+	UAIO_LIVE_LEAVING,
 };
 
 struct uaio_live_identity {
 	char magic[8];
-	uint32_t version;  /* UAIO_LIVE_VERSION */
-	uint32_t is_ready; /* atomic: the rest of the identity is valid */
-	int32_t pid;       /* in the process's own namespace */
+	uint32_t version; /* UAIO_LIVE_VERSION */
+	/* atomic: set once all other members of the identity are valid */
+	uint32_t is_ready;
+	/* as seen in the process's own pid namespace */
+	int32_t pid;
 	uint32_t uid;
-	uint64_t pid_namespace;   /* inode number; 0: unknown */
-	uint64_t born_ns;         /* CLOCK_BOOTTIME: creation of the page */
-	uint64_t born_real_ns;    /* CLOCK_REALTIME: creation of the page */
-	uint32_t state;           /* atomic: enum uaio_live_state */
-	uint32_t nr_ops, nr_ways; /* how many of each have a name */
+	/* inode number of the namespace; 0: unknown */
+	uint64_t pid_namespace;
+	/* when the page was created, by CLOCK_BOOTTIME */
+	uint64_t born_ns;
+	/* when the page was created, by CLOCK_REALTIME */
+	uint64_t born_real_ns;
+	uint32_t state; /* atomic: enum uaio_live_state */
+	/* how many entries of struct uaio_live_names are used */
+	uint32_t nr_ops, nr_ways;
 	uint32_t nr_directs, nr_times, nr_faults;
-	uint32_t block_bytes; /* used bytes of a block */
+	/* how many bytes of each block are used */
+	uint32_t block_bytes;
 	char comm[UAIO_LIVE_NAME];
 	/*
-	 * atomic; CLOCK_REALTIME: when a tool first read the page after the process had
-	 * ended; or 0
+	 * atomic: when a tool first read the page after the process had ended, by
+	 * CLOCK_REALTIME; 0: not yet
 	 */
 	uint64_t read_ns;
-	uint32_t nr_stays; /* how many have a name */
+	/* how many entries of `stays` in struct uaio_live_names are used */
+	uint32_t nr_stays;
 };
 
-/* Requests of tools to the process. */
+/* What tools ask of the process. */
 struct uaio_live_control {
-	uint64_t words[31]; /* trace/ask.h has their layout */
+	/* laid out as struct uaio_trace_ask */
+	uint64_t words[31];
 	/*
-	 * atomic; in cycles of uaio_cycles(): until this time all requests are timed,
-	 * instead of a sample (req/sample.h)
+	 * atomic; a time in cycles of uaio_cycles(): until then the process measures
+	 * the times of all requests, instead of a sample (req/sample.h)
 	 */
 	uint64_t timed_until;
 };
 
 /*
- * In which states requests in flight are, such as waiting for a worker: how many
- * requests have entered and left each state (a stay). A request may enter and leave a
- * state on different threads, so only the sums over all threads tell how many are in
- * it.
+ * For each state of a request in flight, such as waiting for a worker: how many
+ * requests have entered and left it. A request may enter a state on one thread and
+ * leave it on another. So only the difference of the sums over all threads is the
+ * number of requests in a state.
  */
 struct uaio_live_stays {
 	uint64_t nr_begun[UAIO_LIVE_STAYS];
@@ -125,21 +136,30 @@ struct uaio_live_stays {
 };
 
 struct uaio_live_gauges {
-	/* requests that were not inline: the sum of the peaks of all existing queues */
-	uint32_t queues_peaks;
-	uint32_t peak_in_flight; /* the largest queues_peaks so far */
 	/*
-	 * threads of the library: how many exist, were ever started, existed at the
-	 * same time at most
+	 * A queue's peak is the most requests that it had in flight at the same time,
+	 * without those executed inline. This is the sum of the peaks of all existing
+	 * queues.
+	 */
+	uint32_t queues_peaks;
+	/* largest value of queues_peaks so far */
+	uint32_t peak_in_flight;
+	/*
+	 * threads of the library: how many exist now, how many were ever started, and
+	 * the largest number at the same time
 	 */
 	uint32_t nr_threads;
 	uint32_t nr_threads_ever;
 	uint32_t peak_threads;
 	uint32_t spare;
-	uint64_t nr_setups;  /* contexts and rings that were created */
-	uint64_t nr_wakeups; /* waiting threads woken for completions */
-	struct uaio_live_stays stays; /* of threads that had no block then */
-	uint64_t nr_rings;            /* of nr_setups: rings of io_uring */
+	/* how many contexts and rings were created */
+	uint64_t nr_setups;
+	/* how often a thread that waited for completions was woken */
+	uint64_t nr_wakeups;
+	/* the counts of threads that had no block of their own when they counted */
+	struct uaio_live_stays stays;
+	/* how many of nr_setups are rings of io_uring */
+	uint64_t nr_rings;
 };
 
 struct uaio_live_names {
@@ -152,28 +172,35 @@ struct uaio_live_names {
 };
 
 /*
- * Counts of one thread, which only this thread writes; or of all threads without a
- * block of their own.
+ * Counts of one thread, which only this thread writes; the last block has the counts of
+ * all threads without their own block.
  */
 struct uaio_live_block {
-	int32_t owner; /* atomic: thread id; -1: shared, by atomic additions */
-	int32_t pid;   /* atomic; 0: unused */
-	/* atomic: a tool may want a trace (trace/ask.h); tools write it, too */
+	/* atomic: thread id; -1: the shared block, changed by atomic additions */
+	int32_t owner;
+	int32_t pid; /* atomic; 0: unused */
+	/* atomic: set by a tool that may want a trace (trace/ask.h) */
 	uint32_t is_traced;
 	uint32_t spare;
-	uint64_t nr_completed; /* requests that were not executed inline */
+	/* requests that completed, but were not executed inline */
+	uint64_t nr_completed;
 	uint64_t nr_accepted[UAIO_LIVE_OPS][UAIO_LIVE_WAYS];
 	uint64_t nr_direct[UAIO_LIVE_DIRECTS];
 	uint64_t nr_faults[UAIO_LIVE_FAULTS];
 	struct uaio_live_stays stays;
 	/*
-	 * A histogram for each time that has a name. The last histogram is for requests
-	 * that were executed inline and alone in their call: they count for every time
-	 * except the waits.
+	 * One histogram for each time that has a name. One more, the last, counts the
+	 * requests that were executed inline and were the only ones of their submitting
+	 * call. All their times are equal except the waits, which they lack. So tools
+	 * add the last histogram to each of the others, but not to those of the waits.
 	 */
 	struct uaio_hist hists[UAIO_LIVE_TIMES + 1];
-	uint64_t nr_submits; /* calls in which a request was accepted */
-	/* calls that were timed; each counts for 16 in the histograms (req/sample.h) */
+	/* submitting calls that accepted at least one request */
+	uint64_t nr_submits;
+	/*
+	 * submitting calls that were timed; each counts as 16 in the histograms
+	 * (req/sample.h)
+	 */
 	uint64_t nr_sampled;
 };
 
@@ -195,8 +222,8 @@ static_assert(sizeof(struct uaio_live_control) == 0x100 &&
 	      "tools of other versions read it");
 
 /*
- * Return: whether the identity is valid. If so, its version says whether the caller can
- * read the rest.
+ * Return: whether the identity is valid. If so, its version shows whether the caller
+ * can read the rest of the page.
  */
 static inline bool uaio_live_is_ready(const struct uaio_live_page *page)
 {

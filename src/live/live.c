@@ -20,14 +20,15 @@
 enum {
 	DIRECTORY_BYTES = 32,
 	PATH_BYTES = 48,
-	/* How many file names are tried. */
+	/* The number of file names to try. */
 	TRIES = 8,
 	TMPFS_MAGIC = 0x01021994,
 };
 
-/* immutable while the library is up */
+/* immutable while the library is started */
 static struct {
-	struct uaio_live_page *page; /* shares: never unmapped; or NULL */
+	/* shared memory, never unmapped; or NULL */
+	struct uaio_live_page *page;
 	uint64_t dev, ino;
 	char path[PATH_BYTES];
 } live;
@@ -39,7 +40,10 @@ struct uaio_live_page *uaio_live_page(void)
 
 /* the directory */
 
-/* Return: whether path is a directory that only uid can access. */
+/*
+ * Return: whether path is a directory that belongs to uid and that no other user can
+ * access.
+ */
 static bool is_own_directory(const char *path, unsigned uid, int *ret_error)
 {
 	struct stat st;
@@ -50,8 +54,8 @@ static bool is_own_directory(const char *path, unsigned uid, int *ret_error)
 }
 
 /*
- * Create the user's directory, if necessary. Return: whether it exists now; *ret_uid:
- * the user.
+ * Create the directory for the process's user, unless it exists.
+ * Return: whether it exists now; *ret_uid: the user.
  */
 static bool make_directory(char path[DIRECTORY_BYTES], unsigned *ret_uid)
 {
@@ -72,8 +76,8 @@ static bool make_directory(char path[DIRECTORY_BYTES], unsigned *ret_uid)
 /* free space */
 
 /*
- * Return: whether a file of this many bytes is allowed by RLIMIT_FSIZE, so that no
- * SIGXFSZ is raised.
+ * Return: whether RLIMIT_FSIZE allows a file of this size. A larger file would raise
+ * SIGXFSZ.
  */
 static bool is_within_limit(int64_t bytes)
 {
@@ -85,8 +89,8 @@ static bool is_within_limit(int64_t bytes)
 }
 
 /*
- * Return: whether the file is in a tmpfs of which half is still free after bytes more
- * are allocated.
+ * Return: whether the file is in a tmpfs of which at least half would still be free
+ * after allocating these bytes.
  */
 static bool has_room(int fd, int64_t bytes)
 {
@@ -98,13 +102,14 @@ static bool has_room(int fd, int64_t bytes)
 		return false;
 	nr = ((uint64_t)bytes + (uint64_t)st.f_bsize - 1) /
 	     (uint64_t)st.f_bsize;
-	/* A tmpfs without a limit reports 0 blocks. */
+	/* If a tmpfs has no size limit, f_blocks is 0. */
 	return !st.f_blocks ||
 	       (uint64_t)st.f_bavail >= (uint64_t)st.f_blocks / 2 + nr;
 }
 
 /*
- * Allocate bytes of the file from offset at. Another process may allocate there, too.
+ * Allocate bytes of the file from offset `at`, so that no access to them raises SIGBUS.
+ * This does no harm if another process has allocated some of them.
  */
 static bool allocate(int fd, int64_t at, int64_t bytes)
 {
@@ -123,22 +128,21 @@ static uint64_t pid_namespace(void)
 }
 
 /*
- * The state of the process that created the file at live.path, as far as this process
- * can see.
+ * What this process can find out about the process that created the file live.path.
  */
 enum maker {
 	LIVES,
 	IS_GONE,
 	/*
-	 * The process is in another pid namespace, or has left an incomplete identity.
+	 * The creator is in another pid namespace, or has left an incomplete identity.
 	 * It may exist or not.
 	 */
 	UNKNOWN,
 };
 
 /*
- * Find the state of the process that created the file. *ret_since: CLOCK_REALTIME when
- * the file was last extended.
+ * Find out whether the process that created the file exists. *ret_since: when the file
+ * was last extended, by CLOCK_REALTIME.
  */
 static enum maker who_made(struct timespec *ret_since)
 {
@@ -160,13 +164,14 @@ static enum maker who_made(struct timespec *ret_since)
 		return UNKNOWN;
 	if (identity.pid_namespace != pid_namespace())
 		/*
-		 * A process that was leaving counts as gone. If it stays after all (its
-		 * exec failed), it goes on without a page that others can see.
+		 * This process cannot see processes of another pid namespace. If the
+		 * creator is about to end or exec, treat it as gone. If its exec fails,
+		 * it continues with a page that others cannot see.
 		 */
 		return identity.state == UAIO_LIVE_LEAVING ? IS_GONE : UNKNOWN;
 	/*
-	 * If the file has this process's id, an earlier process created it, or an
-	 * earlier program in this process.
+	 * If the file contains this process's own id, its creator is gone: it was an
+	 * earlier process, or an earlier program of this process.
 	 */
 	return identity.pid == sys_getpid() ||
 			       sys_tgkill(identity.pid, identity.pid, 0) ==
@@ -200,8 +205,8 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 }
 
 /*
- * Create a file under one of the names that this process may use. Return: the
- * descriptor; or < 0.
+ * Create a file under one of the names that this process may use.
+ * Return: its descriptor; or a negative error number.
  */
 static int create_somewhere(const char *directory)
 {
@@ -248,7 +253,7 @@ static void identify(struct uaio_live_identity *identity, unsigned uid)
 		       program_invocation_short_name);
 }
 
-/* Allocate the beginning of the file, and map it. */
+/* Allocate the beginning of the file, with the first block, and map the file. */
 static struct uaio_live_page *map(int fd, unsigned uid)
 {
 	const int64_t first = UAIO_LIVE_BLOCKS_AT + UAIO_LIVE_BLOCK_BYTES;
@@ -306,8 +311,8 @@ static bool extend(int64_t at)
 	if (fd < 0)
 		return false;
 	/*
-	 * Check that it is still the same file: the program may have lost rights since,
-	 * or changed its root directory.
+	 * Check that this is still the file that the process created. Meanwhile the
+	 * program may have lost rights, or changed its root directory.
 	 */
 	is_done = sys_fstat(fd, &st) == 0 && st.st_dev == live.dev &&
 		  st.st_ino == live.ino &&
@@ -331,7 +336,7 @@ struct uaio_live_block *uaio_live_block(unsigned place)
 void uaio_live_set_state(enum uaio_live_state state)
 {
 	if (live.page)
-		/* relaxed: readers of the page use it only as a hint */
+		/* relaxed: other processes use the state only as a hint */
 		store_relaxed(&live.page->identity.state, state);
 }
 
@@ -343,8 +348,8 @@ void uaio_live_remove(void)
 		return;
 	uaio_live_set_state(UAIO_LIVE_LEAVING);
 	/*
-	 * Remove only the file that this process created: if another process took this
-	 * one for gone, it has replaced the file.
+	 * Remove only the file that this process created. Another process may have
+	 * assumed that this process is gone, and have replaced the file.
 	 */
 	if (sys_lstatat(AT_FDCWD, live.path, &st) == 0 &&
 	    st.st_dev == live.dev && st.st_ino == live.ino)

@@ -22,8 +22,8 @@
 #include "unit.h"
 
 /*
- * For functions that run in a child, since a process has only one page: return the
- * number of the line whose condition fails.
+ * If the condition is false, return the number of this line. For test functions that
+ * run in a child, because a process has only one page.
  */
 #define CHECK(condition)                 \
 	do                               \
@@ -31,14 +31,14 @@
 			return __LINE__; \
 	while (0)
 
-/* Skip the test unless root runs it: only root may mount. */
+/* Skip the test unless the user is root, as mounting needs root. */
 static void need_root(void)
 {
 	if (geteuid())
 		skip();
 }
 
-/* Mount a tmpfs for this test alone at /dev/shm. */
+/* Mount a tmpfs at /dev/shm that only this test sees. */
 static int enter_own_memory(const char *options)
 {
 	CHECK(unshare(CLONE_NEWNS) == 0);
@@ -67,7 +67,10 @@ static bool is_there(const char *path)
 	return access(path, F_OK) == 0;
 }
 
-/* Return: the page in file path, as another process sees it; NULL: there is none. */
+/*
+ * Return: the page in the file path, mapped as another process would map it; NULL:
+ * there is none.
+ */
 static const struct uaio_live_page *look(const char *path)
 {
 	int fd = open(path, O_RDONLY);
@@ -115,7 +118,7 @@ static void a_page_shows_what_is_counted(void **state)
 	assert_int_equal(unit_in_child(shows_what_is_counted), 0);
 }
 
-/* Let a child create its page and be killed. Its file remains. */
+/* Fork a child that creates its page and is then killed. Its file remains. */
 static int leave_a_page(pid_t *ret_pid)
 {
 	int status;
@@ -141,8 +144,8 @@ static int survives_its_process(void)
 	seen = look(path_of((unsigned)pid));
 	CHECK(seen && seen->identity.pid == pid);
 	/*
-	 * Give the file the name that this process would use: the file is replaced,
-	 * since its creator is gone.
+	 * Rename the file to the name that this process will use. uaio_live_open() must
+	 * then replace it, since its creator is gone.
 	 */
 	CHECK(rename(path_of((unsigned)pid), "/dev/shm/left") == 0);
 	CHECK(rename("/dev/shm/left", own_path()) == 0);
@@ -159,7 +162,10 @@ static void a_page_outlives_a_process_until_its_place_is_needed(void **state)
 	assert_int_equal(unit_in_child(survives_its_process), 0);
 }
 
-/* A living child uses the name: its parent uses the next one. */
+/*
+ * A living child has the file name that its parent would use. So the parent must use
+ * the next name.
+ */
 static int respects_the_living(void)
 {
 	const struct uaio_live_page *parents, *childs;
@@ -197,7 +203,7 @@ static void a_page_of_a_living_process_is_left_alone(void **state)
 	assert_int_equal(unit_in_child(respects_the_living), 0);
 }
 
-/* Change the identity in the file of a page. */
+/* Change bytes of the identity in the file of a page. */
 static int change(const char *path, size_t at, const void *value, size_t bytes)
 {
 	int fd = open(path, O_WRONLY);
@@ -213,8 +219,8 @@ static int change(const char *path, size_t at, const void *value, size_t bytes)
 		     &(value), sizeof(value)) == 0)
 
 /*
- * Under each number that this process tries, create the file of a process that this
- * process cannot see.
+ * Create files under all names that this process tries. Their creators are processes
+ * that this process cannot see.
  */
 static int fill_places(unsigned nr)
 {
@@ -245,7 +251,7 @@ static int replaces_the_oldest(void)
 
 	CHECK(enter_own_memory("") == 0);
 	CHECK(fill_places(8) == 0);
-	/* One file is empty: its process died while creating it. */
+	/* Make one file empty, as if its creator had died while creating it. */
 	CHECK(truncate(path_of((unsigned)getpid() + 3), 0) == 0);
 	CHECK(utimensat(AT_FDCWD, path_of((unsigned)getpid() + 3), times, 0) ==
 	      0);
@@ -264,7 +270,10 @@ static void files_of_processes_out_of_sight_are_not_in_the_way(void **state)
 	assert_int_equal(unit_in_child(replaces_the_oldest), 0);
 }
 
-/* Files of invisible processes are not replaced while another number is free. */
+/*
+ * While another name is free, this process does not replace files of processes that it
+ * cannot see, as they are in another pid namespace.
+ */
 static int passes_over(void)
 {
 	const struct uaio_live_page *seen;
@@ -276,7 +285,10 @@ static int passes_over(void)
 	seen = look(path_of((unsigned)getpid() + 7));
 	CHECK(seen && seen->identity.pid == getpid());
 	uaio_live_remove();
-	/* An invisible process that was about to end or to exec counts as gone. */
+	/*
+	 * If this process cannot see another process, which was about to end or to
+	 * exec, the other process counts as gone.
+	 */
 	CHANGE(path_of((unsigned)getpid() + 5), state, leaving);
 	CHECK(uaio_live_open());
 	seen = look(path_of((unsigned)getpid() + 5));
@@ -291,7 +303,9 @@ static void files_of_processes_that_leave_are_replaced(void **state)
 	assert_int_equal(unit_in_child(passes_over), 0);
 }
 
-/* A child of fork() counts in its own page, not in its parent's page. */
+/*
+ * A child of fork() counts its requests in its own page, not in its parent's page.
+ */
 static int is_not_inherited(void)
 {
 	const struct uaio_live_page *parents;
@@ -331,8 +345,10 @@ static void a_child_has_a_page_of_its_own(void **state)
 
 /* Failures */
 
-static long refused;       /* the number of the system call that fails */
-static long refused_error; /* the error of this call */
+/* number of the system call that shall fail */
+static long refused;
+/* the error with which it fails */
+static long refused_error;
 
 static bool refuse(long nr, const long args[6], long *ret_res)
 {
@@ -385,7 +401,7 @@ static int leaves_half_free(void)
 
 	CHECK(enter_own_memory("size=640k") == 0);
 	/*
-	 * Killed processes leave their pages, which together use less than half of the
+	 * The pages of killed processes remain, but together use less than half of the
 	 * tmpfs.
 	 */
 	while (nr < 100 && leave_a_page(&pid) == 0 &&
@@ -422,8 +438,8 @@ static void a_limit_of_files_sizes_raises_no_signal(void **state)
 }
 
 /*
- * Another user may have created the directory, or a symbolic link of the same name,
- * before.
+ * Another user may have created the directory, or a symbolic link with its name, before
+ * this process starts.
  */
 static int trusts_nobody(void)
 {
@@ -454,7 +470,7 @@ static void a_directory_of_others_is_not_used(void **state)
 	assert_int_equal(unit_in_child(trusts_nobody), 0);
 }
 
-/* Each further thread counts in a block of its own, so that the file grows. */
+/* Each further thread gets its own block, for which the file must grow. */
 static int grows(void)
 {
 	const char *seen;
@@ -474,7 +490,7 @@ static int grows(void)
 	}
 	CHECK(stat(own_path(), &st) == 0 &&
 	      st.st_size == UAIO_LIVE_BLOCKS_AT + 4 * UAIO_LIVE_BLOCK_BYTES);
-	/* If the file cannot grow, the thread gets no block. */
+	/* If the file cannot grow, the next thread gets no block. */
 	refused = SYS_fallocate;
 	refused_error = -ENOSPC;
 	unit_hook(refuse);

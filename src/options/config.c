@@ -25,8 +25,8 @@ static void say(char *line)
 }
 
 /*
- * Return: the value of an option's variable. If the text is invalid, report it once,
- * and return the default.
+ * Return: the value of the environment variable of an option. If its text is invalid,
+ * report this once, and return the default.
  */
 static uint64_t value_of(enum uaio_option_id id)
 {
@@ -44,8 +44,9 @@ static uint64_t value_of(enum uaio_option_id id)
 }
 
 /*
- * Report mistyped variables; not in a program that gains privileges, which ignores all
- * variables, since its user did not set them.
+ * Report environment variables that are probably mistyped. If the program gains
+ * privileges (AT_SECURE), the library ignores all its variables. So then nothing is
+ * reported.
  */
 static void check_names(void)
 {
@@ -64,7 +65,7 @@ static void check_names(void)
 	}
 }
 
-/* If the options request more fixed workers than workers, use no fixed workers. */
+/* If the options demand more fixed workers than workers, use no fixed workers. */
 static void check_fixed(void)
 {
 	const char *variable = uaio_options[UAIO_OPTION_FIXED].variable;
@@ -80,8 +81,9 @@ static void check_fixed(void)
 }
 
 /*
- * An invalid value counts as unset: the library then makes only the calls that any
- * program makes (base/calls.h, I2).
+ * If the value of UAIO_CALLS is invalid, report this. The library then behaves as if
+ * the variable were unset: it makes only the system calls that any program makes
+ * (base/calls.h, I2).
  */
 static void check_calls(void)
 {
@@ -109,7 +111,7 @@ static void load_threads(void)
 		&uaio_config.nice);
 }
 
-/* Parsing cannot fail: value_of() has checked the text. */
+/* value_of() has already checked the text, so parsing cannot fail. */
 static void load_faults(void)
 {
 	const char *variable = uaio_options[UAIO_OPTION_FAULT].variable;
@@ -121,7 +123,9 @@ static void load_faults(void)
 		uaio_config.has_faults || *uaio_check_directory;
 }
 
-/* Only `uaio check` sets the variable, to a path that fits into the buffer. */
+/*
+ * Only `uaio check` sets the variable UAIO_CHECK, to a path that fits into the buffer.
+ */
 static void load_check(void)
 {
 	const char *directory = secure_getenv(UAIO_CHECK_VARIABLE);
@@ -149,8 +153,8 @@ void uaio_config_load(void)
 		.has_report = value_of(UAIO_OPTION_STATS) |
 			      value_of(UAIO_OPTION_STATS_JSON),
 		/*
-		 * --stats-json is for programs that read the output, so it enables no
-		 * messages.
+		 * If --stats-json is given without --verbose and --stats, do not report
+		 * unserved calls: then a program reads what the library writes.
 		 */
 		.says_lost = value_of(UAIO_OPTION_VERBOSE) |
 			     value_of(UAIO_OPTION_STATS),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Run-time options, read from the environment once, when the library is loaded
+ * Run-time options, which are read from the environment when the library is loaded
  *
- * `uaio run` sets the same variables from its flags. Tested by test/run/options.py.
+ * `uaio run` translates its flags to these variables. Tested by test/run/options.py.
  */
 #ifndef UAIO_OPTIONS_CONFIG_H
 #define UAIO_OPTIONS_CONFIG_H
@@ -15,43 +15,67 @@
 #include "options/variables.h"
 
 struct uaio_config {
-	uint64_t max_nr;  /* quota of events in all contexts; 0: no quota */
-	bool never_block; /* always try the page cache before a buffered read */
-	bool force_worker; /* execute nothing inside io_submit */
-	bool is_strict;    /* probe iocb addresses before reading them */
-	bool bounces;      /* copy misaligned direct requests */
-	unsigned segments; /* segments at once; 0: chosen by the library */
+	/* most events of all contexts together; 0: no limit */
+	uint64_t max_nr;
+	/* before each buffered read, check whether the page cache has the data */
+	bool never_block;
+	/* never execute a request inside io_submit */
+	bool force_worker;
+	/* check that an iocb's address is readable before reading the iocb */
+	bool is_strict;
+	/* copy requests whose memory is misaligned for O_DIRECT */
+	bool bounces;
+	/* how many parts of a large request run at once; 0: the library decides */
+	unsigned segments;
 	enum uaio_uring_when uring;
 	enum uaio_posix_when posix;
 	enum uaio_backend backend;
-	bool is_patch_off; /* change no code of the program */
+	/* do not patch system call instructions of the program (patch.h) */
+	bool is_patch_off;
 	bool is_verbose;
-	bool has_report; /* report statistics when the process ends */
-	bool says_lost;  /* say at once which calls are not served */
-	bool has_live;   /* publish the counts of requests: live/live.h */
-	/* Count and time requests. Immutable while the library is up. */
+	/* report statistics at the end of the process */
+	bool has_report;
+	/* at once report calls that the library does not serve */
+	bool says_lost;
+	/* let other processes read the counts (live/live.h) */
+	bool has_live;
+	/*
+	 * Count and time requests. Does not change between the library's start and
+	 * stop.
+	 */
 	bool has_stats;
 	bool has_faults; /* inject uaio_faults */
-	/* Inspect each request: inject uaio_faults, or check its memory. */
+	/*
+	 * Set if faults are injected, or `uaio check` inspects requests and their
+	 * memory.
+	 */
 	bool is_examined;
 
-	/* for the work queue: to be read by uaio_option_count(); 0: not given */
+	/*
+	 * limits of workers and their queue, as parsed values; 0: the option is not
+	 * given
+	 */
 	uint64_t workers, fixed, max_items;
 
-	/* for the library's threads */
+	/* --cpus and --nice, for all threads of the library */
 	bool has_cpus;
 	bool has_nice;
 	int nice;
 	struct uaio_cpus cpus;
 };
 
-/* Members without a comment of their own are immutable after load. */
+/*
+ * If a member's comment does not say otherwise, the member is immutable after load.
+ */
 extern struct uaio_config uaio_config;
 extern struct uaio_faults uaio_faults; /* immutable after load */
 
-/* The value of UAIO_CHECK_VARIABLE; "" if unset. Immutable after load. */
+/* The value of the variable UAIO_CHECK; "" if it is unset. Immutable after load. */
 extern char uaio_check_directory[UAIO_CHECK_DIRECTORY_MAX];
-/* Whether UAIO_CHECK_HINTS_VARIABLE is set, too. Immutable after load. */
+/*
+ * Whether the variables UAIO_CHECK and UAIO_CHECK_HINTS are both set. Immutable after
+ * load.
+ */
 extern bool uaio_check_hints;
 
 void uaio_config_load(void);

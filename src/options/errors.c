@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of errors. Not all C libraries and versions have functions for these. Tested by
+ * Names of errors. Some C libraries and versions lack functions for them. Tested by
  * test/run/faults.py.
  */
 #include "options/names.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The parser of --fault. Tested by test-fault.c and test/run/faults.py. */
+/*
+ * The parser of the option --fault. Tested by test-fault.c and test/run/faults.py.
+ */
 #include "options/faults.h"
 
 #include <assert.h>
@@ -14,9 +16,11 @@
 
 static_assert(UAIO_NR_OPS <= 64, "a bit for each operation");
 
-/* The longest delay of a completion by REORDER, if none is given. */
+/*
+ * The fault REORDER delays completions by at most this time, if the user gives none.
+ */
 static const int64_t REORDER_NS = 1000000;
-/* A longer time is refused, as it is most likely a mistake of the user. */
+/* The parser refuses a longer time, as it is probably a mistake of the user. */
 static const uint64_t TIME_MAX_NS = UINT64_C(3600) * 1000000000;
 
 const char *const uaio_fault_names[UAIO_NR_FAULT_KINDS] = {
@@ -25,13 +29,13 @@ const char *const uaio_fault_names[UAIO_NR_FAULT_KINDS] = {
 	[UAIO_FAULT_DEFER] = "defer",
 };
 
-/* A part of the text that is being parsed. */
+/* A part of the text to parse. */
 struct part {
 	const char *at;
 	size_t len;
 };
 
-/* The buffer for the message that names the valid syntax. */
+/* The buffer for the part of an error message that says which values are valid. */
 struct expected {
 	char *text;
 	size_t len;
@@ -43,8 +47,9 @@ static bool is_word(const struct part *part, const char *word)
 }
 
 /*
- * Remove from *from the text before the first separator, and this separator.
- * Return: whether there was a separator; if not, all text is removed.
+ * Take the text before the first separator: store it in *ret_part, and remove it and
+ * the separator from *from.
+ * Return: whether there was a separator; if not, *ret_part gets all text.
  */
 static bool take(struct part *from, const char *separators,
 		 struct part *ret_part)
@@ -95,7 +100,9 @@ static int read_number(const struct part *part, uint64_t max, uint64_t *ret)
 	return 0;
 }
 
-/* Parse a chance such as 0.01: above 0, at most 1, with up to nine decimal places. */
+/*
+ * Parse a probability such as 0.01: more than 0, at most 1, up to nine decimal places.
+ */
 static int read_chance(struct part part, uint32_t *ret)
 {
 	uint64_t whole, places = 0;
@@ -149,8 +156,8 @@ static int read_time(const struct part *part, int64_t *ret)
 }
 
 /*
- * Operations that no fault may name: internal calls of a front-end (kernel AIO,
- * io_uring, POSIX AIO).
+ * The operation that no fault may name. By it a front-end (kernel AIO, io_uring or
+ * POSIX AIO) executes a function of its own.
  */
 static const uint64_t UNNAMED = BIT(UAIO_OP_CALLED);
 static const uint64_t TIMERS = BIT(UAIO_OP_TIMER) | BIT(UAIO_OP_LINK_TIMER);
@@ -165,8 +172,9 @@ static const struct {
 	{ "sync", BIT(UAIO_OP_FSYNC) | BIT(UAIO_OP_FDSYNC) |
 			  BIT(UAIO_OP_SYNC_FILE_RANGE) },
 	/*
-	 * "any" contains only operations on open files and sockets. It omits close,
-	 * since a refused close would leak the file.
+	 * "any" contains only operations on open files and sockets. It omits close: the
+	 * program would not close the file again, so an injected error would leak the
+	 * file.
 	 */
 	{ "any", (BIT(UAIO_OP_NOP) - 1) | BIT(UAIO_OP_READ_SELECT) |
 			 (BIT(UAIO_OP_MADVISE) - BIT(UAIO_OP_FALLOCATE)) },
@@ -174,8 +182,8 @@ static const struct {
 enum { NR_GROUPS = sizeof(groups) / sizeof(groups[0]) };
 
 /*
- * Return: the operations that a name or the name of a group stands for, a bit for each;
- * 0: the name is unknown.
+ * part: the name of an operation, or of a group of operations.
+ * Return: a bit for each operation that the name stands for; 0: the name is unknown.
  */
 static uint64_t ops_of(const struct part *part)
 {
@@ -208,7 +216,7 @@ static bool is_transfer(uint64_t ops)
 		BIT(UAIO_OP_WRITEV) | BIT(UAIO_OP_SEND) | BIT(UAIO_OP_RECV));
 }
 
-/* Parse the kind of the fault, and its value. */
+/* Parse the kind of a fault, and the value of this kind. */
 static int read_kind(struct part part, struct uaio_fault *fault,
 		     const struct expected *expected)
 {
@@ -258,7 +266,7 @@ static int read_path(const struct part *value, struct uaio_fault *fault)
 	return 0;
 }
 
-/* Parse ranges such as 3+17-20: numbers 3 and 17 to 20. */
+/* Parse ranges of requests such as 3+17-20: the requests 3 and 17 to 20. */
 static int read_only(struct part part, struct uaio_faults *faults,
 		     struct uaio_fault *fault)
 {
@@ -289,7 +297,10 @@ static int read_only(struct part part, struct uaio_faults *faults,
 	return 0;
 }
 
-/* Return: the member of *fault for a key whose value is a number; NULL: no such key. */
+/*
+ * Return: the member of *fault that this key sets, if its value is a number; NULL:
+ * there is no such key.
+ */
 static uint64_t *number_of(struct uaio_fault *fault, const struct part *key)
 {
 	return is_word(key, "seed")    ? &fault->seed
@@ -333,7 +344,9 @@ static int read_key(struct part part, struct uaio_faults *faults,
 			      "p=, seed=, after=, every=, count=, only=, min= "
 			      "or path= behind the @",
 			      &all);
-	/* Refuse every=0 and count=0: no request would get the fault. */
+	/*
+	 * Refuse every=0 and count=0, by which no request would ever get the fault.
+	 */
 	if (read_number(&part, UINT64_MAX, number) < 0 ||
 	    (!*number && (number == &fault->every || number == &fault->count)))
 		return expect(expected,
@@ -428,8 +441,8 @@ bool uaio_fault_matches(const char *pattern, const char *text)
 			text++;
 		} else if (star) {
 			/*
-			 * No match: let the last star match one more character, and try
-			 * again.
+			 * The rest of text does not match the rest of pattern. Let the
+			 * last * match one more character, and try again.
 			 */
 			pattern = star + 1;
 			text = ++tried;

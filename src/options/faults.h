@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The faults that a user requests: the language of --fault
+ * Faults that the user asks for: the language of the option --fault
  *
  *   OPERATION:FAULT[@KEY=VALUE[,KEY=VALUE...]]
  *
- * Blanks or semicolons separate several faults. man/uaio-fault.7.scd describes the
- * language; issue/fault.h injects the faults.
+ * In the text, blanks or semicolons separate faults. man/uaio-fault.7.scd describes the
+ * syntax; issue/fault.h injects the faults.
  *
- * The functions allocate nothing and keep no state, like the functions of options.h.
+ * The functions below allocate no memory and keep no state, so the library may call
+ * them before main().
  */
 #ifndef UAIO_OPTIONS_FAULTS_H
 #define UAIO_OPTIONS_FAULTS_H
@@ -17,11 +18,14 @@
 #include <stdint.h>
 
 enum uaio_fault_kind {
-	UAIO_FAULT_ERROR,   /* fail with an error, without being executed */
-	UAIO_FAULT_SHORT,   /* transfer only part of the bytes */
-	UAIO_FAULT_DELAY,   /* complete late */
-	UAIO_FAULT_REORDER, /* complete late, by a random time */
-	UAIO_FAULT_DEFER,   /* start late */
+	/* the request fails with an error, without being executed */
+	UAIO_FAULT_ERROR,
+	/* only part of the bytes are transferred */
+	UAIO_FAULT_SHORT,
+	UAIO_FAULT_DELAY, /* complete late */
+	/* complete late: each request gets its own random delay */
+	UAIO_FAULT_REORDER,
+	UAIO_FAULT_DEFER, /* start late */
 	UAIO_NR_FAULT_KINDS,
 };
 
@@ -30,27 +34,41 @@ extern const char *const uaio_fault_names[UAIO_NR_FAULT_KINDS];
 enum {
 	UAIO_FAULTS_MAX = 16,
 	UAIO_FAULT_PATH_MAX = 256,
-	UAIO_FAULT_RANGES_MAX = 256,     /* in all faults together */
-	UAIO_FAULT_CERTAIN = 1000000000, /* a chance of 1 */
+	/* how many ranges all faults together may have at most */
+	UAIO_FAULT_RANGES_MAX = 256,
+	/* value of `chance` that means probability 1 */
+	UAIO_FAULT_CERTAIN = 1000000000,
 };
 
 struct uaio_fault {
 	uint64_t ops; /* bits: enum uaio_op */
 	enum uaio_fault_kind kind;
-	int error;        /* for ERROR */
-	int64_t time_ns;  /* for DELAY and DEFER; for REORDER the maximum */
-	uint32_t chance;  /* parts of UAIO_FAULT_CERTAIN */
-	uint64_t seed;    /* of the random numbers that chance and time use */
-	uint64_t after;   /* how many requests are skipped first */
-	uint64_t every;   /* after these, one of this many may get the fault */
-	uint64_t count;   /* most requests that get the fault; 0: no limit */
-	uint64_t min_len; /* least length of a request that may get the fault */
-	char path[UAIO_FAULT_PATH_MAX]; /* pattern for its file; "": any file */
-	unsigned only;    /* index of the first range; see nr_only */
-	unsigned nr_only; /* ranges of requests that may get it; 0: all may */
+	int error; /* for ERROR */
+	/* for DELAY and DEFER: the delay; for REORDER: the longest delay */
+	int64_t time_ns;
+	uint32_t chance; /* parts of UAIO_FAULT_CERTAIN */
+	/* seed of the random numbers for `chance` and REORDER */
+	uint64_t seed;
+	/* the first `after` requests do not get the fault */
+	uint64_t after;
+	/*
+	 * of the requests after the first `after` ones, only every nth may get the
+	 * fault
+	 */
+	uint64_t every;
+	/* at most this number of requests get the fault; 0: no limit */
+	uint64_t count;
+	/* only requests of at least this length may get the fault */
+	uint64_t min_len;
+	/* pattern for the path of the request's file; "": any file */
+	char path[UAIO_FAULT_PATH_MAX];
+	/* index of the fault's first range in struct uaio_faults */
+	unsigned only;
+	/* only requests in these ranges may get the fault; 0: all may */
+	unsigned nr_only;
 };
 
-/* A range of numbers of requests. */
+/* A range of request numbers. Each fault numbers the requests that it applies to, from 1. */
 struct uaio_fault_range {
 	uint64_t first, last;
 };
@@ -62,8 +80,8 @@ struct uaio_faults {
 };
 
 /*
- * Parse text into *ret, all of whose bytes are 0.
- * Return: 0; -EINVAL with the valid syntax in expected, which has len bytes.
+ * Parse text into *ret, which the caller has zeroed.
+ * Return: 0; -EINVAL, and the valid syntax in expected, a buffer of len bytes.
  */
 int uaio_faults_parse(const char *text, struct uaio_faults *ret, char *expected,
 		      size_t len);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Suggestions for a mistyped name. Tested by test-options.c. */
+/*
+ * Finds the known name that is most similar to a mistyped one. Tested by
+ * test-options.c.
+ */
 #include "options/names.h"
 
 #include <stddef.h>
 #include <string.h>
 
 enum {
-	KNOWN_MAX = 40, /* the longest known name */
+	/* length of the longest known name */
+	KNOWN_MAX = 40,
 	FEW_MISTAKES = 2,
 };
 
@@ -17,7 +21,7 @@ static unsigned least(unsigned a, unsigned b)
 
 /*
  * Return: how many characters must be inserted, removed or changed to turn a into b. b
- * has at most KNOWN_MAX characters.
+ * is at most KNOWN_MAX characters long.
  */
 static unsigned distance(const char *a, const char *b)
 {
@@ -45,7 +49,10 @@ void uaio_like_compare(struct uaio_like *like, const char *known)
 	size_t len = strlen(like->name), known_len = strlen(known);
 	unsigned mistakes;
 
-	/* If one name is much longer, there are more than FEW_MISTAKES mistakes. */
+	/*
+	 * A name that is longer than all known names by more than FEW_MISTAKES cannot
+	 * be similar.
+	 */
 	if (len > KNOWN_MAX + FEW_MISTAKES || known_len > KNOWN_MAX)
 		return;
 	mistakes = distance(like->name, known);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of operations and errors that users read and type
+ * Names of operations and errors, which users read and type
  *
  * Statistics, faults (faults.h), traces and the command uaio use these names. op/op.h
  * says what an operation does.
@@ -21,8 +21,10 @@ enum uaio_op {
 	UAIO_OP_NOP,
 	UAIO_OP_OPENAT,
 	UAIO_OP_TIMER,
-	UAIO_OP_LINK_TIMER,  /* a timeout of the linked request before it */
-	UAIO_OP_READ_SELECT, /* into provided buffers; len 0: no limit */
+	/* timeout for the request before it, to which it is linked */
+	UAIO_OP_LINK_TIMER,
+	/* read into provided buffers; len 0: no limit */
+	UAIO_OP_READ_SELECT,
 
 	/* operations on an open file */
 	UAIO_OP_FALLOCATE,
@@ -35,7 +37,10 @@ enum uaio_op {
 	/* operations on a socket */
 	UAIO_OP_SEND,
 	UAIO_OP_SENDMSG,
-	UAIO_OP_SEND_ZC, /* SEND of io_uring, which may be zero-copy */
+	/*
+	 * io_uring's SEND_ZC and SENDMSG_ZC, which may send without copying the data
+	 */
+	UAIO_OP_SEND_ZC,
 	UAIO_OP_SENDMSG_ZC,
 	UAIO_OP_RECV,
 	UAIO_OP_RECVMSG,
@@ -67,17 +72,23 @@ enum uaio_op {
 	UAIO_OP_FUTEX_WAIT,
 	UAIO_OP_FUTEX_WAITV,
 	UAIO_OP_WAITID,
-	UAIO_OP_EPOLL_WAIT, /* on an open file, which is an epoll */
-	UAIO_OP_CALLED,     /* a function of a front-end; never blocks */
+	/* its file is an epoll */
+	UAIO_OP_EPOLL_WAIT,
+	/*
+	 * a function that a front-end (such as io_uring) executes as a request; never
+	 * blocks
+	 */
+	UAIO_OP_CALLED,
 	UAIO_NR_OPS,
 };
 
 extern const char *const uaio_op_names[UAIO_NR_OPS];
 
-/* errors.c: names of errors */
+/* errors.c: converts between errors and their names */
 
 /*
- * Return: the error that name stands for, in upper or lower case; 0 if it is unknown.
+ * Return: the number of the error with this name, in upper or lower case; 0 if it is
+ * unknown.
  */
 int uaio_error_of(const char *name, size_t len);
 
@@ -86,18 +97,21 @@ int uaio_error_of(const char *name, size_t len);
  */
 const char *uaio_error_name(int error);
 
-/* like.c: suggestions for mistyped names */
+/* like.c: finds known names that are similar to a mistyped name */
 
 struct uaio_like {
-	const char *name;  /* the typed name */
-	const char *best;  /* the most similar known name so far; or NULL */
-	unsigned mistakes; /* by how many mistakes they differ */
+	const char *name; /* the typed name */
+	/* the most similar name so far; or NULL */
+	const char *best;
+	/* how many mistakes there are between `best` and `name` */
+	unsigned mistakes;
 };
 
 /*
- * Compare @like->name with a known name. It becomes the best name if it has fewer
- * mistakes than the best so far, at most two, and at most one for each two characters
- * of the typed name. A mistake is a character that is inserted, omitted or changed.
+ * Compare the typed @like->name with a known name. A mistake is a character that is
+ * inserted, omitted or changed. A similar name has at most two mistakes, and at most
+ * one for each two characters of the typed name. If the known name is similar, and has
+ * fewer mistakes than @like->best, it becomes @like->best.
  */
 void uaio_like_compare(struct uaio_like *like, const char *known);
 

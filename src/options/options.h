@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of options
+ * The table of run-time options
  *
- * When the library is loaded, it reads each option from an environment variable. The
- * command `uaio` offers each option as a flag. `--foo-bar` and `UAIO_FOO_BAR` are
- * always the same option. An option that is not given has the value 0.
+ * When the library is loaded, it reads each option from an environment variable. For
+ * each option the command `uaio` has a flag. The flag `--foo-bar` and the variable
+ * `UAIO_FOO_BAR` always mean the same option. An option that is not given has the value
+ * 0.
  *
- * The functions allocate nothing, keep no state and do not depend on the locale,
- * because the library calls them in any program before main().
+ * The functions allocate no memory, keep no state and do not depend on the locale: the
+ * library calls them in any program before main().
  */
 #ifndef UAIO_OPTIONS_OPTIONS_H
 #define UAIO_OPTIONS_OPTIONS_H
@@ -42,41 +43,45 @@ enum uaio_option_id {
 };
 
 enum uaio_option_kind {
-	UAIO_OPTION_SWITCH, /* 1, yes, on: value 1; 0, no, off: value 0 */
-	UAIO_OPTION_COUNT,  /* decimal digits, min <= value <= max */
+	/* "1", "yes", "on": value 1; "0", "no", "off": value 0 */
+	UAIO_OPTION_SWITCH,
+	/* a number in decimal digits from min to max */
+	UAIO_OPTION_COUNT,
 	/*
-	 * Text of faults (faults.h): value 1; 0, no, off: value 0. If the flag is given
-	 * several times, the texts are joined.
+	 * Text that describes faults (faults.h) has the value 1; "0", "no" and "off"
+	 * have the value 0. If the flag is given several times, the texts are joined.
 	 */
 	UAIO_OPTION_FAULTS,
 	/*
-	 * A path, in which %p stands for the process id: value 1. If the option may be
-	 * given without a value, yes: value 1. 0, no, off: value 0.
+	 * A path has the value 1; %p in it stands for the process id. "0", "no" and
+	 * "off" have the value 0. If the flag may be given without a value, "yes" has
+	 * the value 1.
 	 */
 	UAIO_OPTION_FILE,
 	/*
-	 * One count, or two counts separated by a comma; uaio_option_count() reads
+	 * One count, or two counts separated by a comma. uaio_option_count() returns
 	 * them.
 	 */
 	UAIO_OPTION_COUNTS,
-	/* A number that may be negative; uaio_option_number() reads it. */
+	/* A number that may be negative. uaio_option_number() returns it. */
 	UAIO_OPTION_NUMBER,
 	/*
-	 * A list of processors such as 0-2,5: value 1. uaio_option_cpus() parses the
+	 * A list of processors such as 0-2,5: value 1. uaio_option_cpus() parses this
 	 * text.
 	 */
 	UAIO_OPTION_CPUS_LIST,
 	/*
-	 * One of several words: the value is the word's index in words. If the option
-	 * may be given without a value, 1, yes and on stand for the flag without a
-	 * value, and 0, no and off for the value 0.
+	 * One of several words; the value is the index of the word in `words`. If the
+	 * flag may be given without a value, "1", "yes" and "on" have the value of the
+	 * bare flag, and "0", "no" and "off" have the value 0.
 	 */
 	UAIO_OPTION_WORD,
 };
 
 /* The values of the option --uring. */
 enum uaio_uring_when {
-	UAIO_URING_AUTO, /* only if the kernel's io_uring is unavailable */
+	/* the library makes io_uring rings only if the kernel cannot make them */
+	UAIO_URING_AUTO,
 	UAIO_URING_ALWAYS,
 	UAIO_URING_NEVER,
 };
@@ -84,80 +89,99 @@ enum uaio_uring_when {
 /* The values of the option --posix. */
 enum uaio_posix_when {
 	UAIO_POSIX_ON,
-	UAIO_POSIX_OFF, /* do not replace the C library's functions */
+	/* the program gets the C library's POSIX AIO functions */
+	UAIO_POSIX_OFF,
 };
 
 /* The values of the option --live. */
 enum uaio_live_when {
-	UAIO_LIVE_YES, /* other processes of the user may read the counts */
+	/* other processes of the same user may read the counts */
+	UAIO_LIVE_YES,
 	UAIO_LIVE_NO,
 };
 
 /* The values of the option --trap. */
 enum uaio_trap_when {
 	UAIO_TRAP_OFF,
-	UAIO_TRAP_AUTO, /* only for programs that LD_PRELOAD cannot serve */
+	/* only for programs into which LD_PRELOAD cannot load the library */
+	UAIO_TRAP_AUTO,
 	UAIO_TRAP_ALWAYS,
 };
 
 /* The values of the option --backend. */
 enum uaio_backend {
-	UAIO_BACKEND_AUTO, /* the fastest backend that is known to be allowed */
+	/* the fastest backend that the process may certainly use */
+	UAIO_BACKEND_AUTO,
 	UAIO_BACKEND_THREADS, /* only worker threads */
-	UAIO_BACKEND_AIO,     /* kernel AIO; worker threads if it is refused */
-	UAIO_BACKEND_URING, /* the kernel's io_uring; worker threads if refused */
+	/* kernel AIO; if it is refused, worker threads */
+	UAIO_BACKEND_AIO,
+	/* the kernel's io_uring; if it is refused, worker threads */
+	UAIO_BACKEND_URING,
 };
 
 enum { UAIO_CPUS_MAX = 8192 };
 
-/* A set of processors in the kernel's format. */
+/* A set of processors, one bit each, as in sched_setaffinity(2). */
 struct uaio_cpus {
 	unsigned long words[UAIO_CPUS_MAX / (8 * sizeof(unsigned long))];
 };
 
 struct uaio_option {
-	const char *name;     /* of the flag, without leading dashes */
+	/* name of the flag, without leading dashes */
+	const char *name;
 	const char *variable; /* environment variable */
 	enum uaio_option_kind kind;
-	uint64_t min, max; /* bounds of a count, or of a number as int64_t */
-	int usual[2];      /* defaults of counts that are not given */
-	const char *const *words; /* the valid words, terminated by NULL */
-	const char *placeholder;  /* name of the value in --help; or NULL */
-	const char *bare; /* value of a flag given without one; or NULL */
-	const char *help; /* at most 40 columns */
+	/* bounds of a COUNT; for a NUMBER they are of type int64_t */
+	uint64_t min, max;
+	/* for COUNTS: the default values of the two counts */
+	int usual[2];
+	/* for WORD: the valid words; the last element is NULL */
+	const char *const *words;
+	/* what --help shows as the value, such as "N"; or NULL */
+	const char *placeholder;
+	/* the meaning of the flag without a value; NULL: the flag needs a value */
+	const char *bare;
+	/* text for --help, at most 40 columns wide */
+	const char *help;
 };
 
 extern const struct uaio_option uaio_options[UAIO_NR_OPTIONS];
 
 /*
- * Parse @text. Return: 0; -EINVAL if @text is no valid value of @opt: then *ret_value
- * is unchanged.
+ * Parse @text as a value of @opt.
+ * Return: 0 with *ret_value; -EINVAL if @text is not a valid value.
  */
 int uaio_option_parse(const struct uaio_option *opt, const char *text,
 		      uint64_t *ret_value);
 
 /*
- * Return: the first count (which is 0) or the second (which is 1) of an option with
- * this value.
+ * value: the parsed value of an option of kind COUNTS.
+ * Return: its first count (if which is 0) or its second count (if which is 1).
  */
 int uaio_option_count(enum uaio_option_id id, uint64_t value, int which);
 
-/* Return: whether the option was given; then *ret_number is set. */
+/*
+ * value: the parsed value of an option of kind NUMBER.
+ * Return: false if the option was not given; otherwise *ret_number is its number.
+ */
 bool uaio_option_number(const struct uaio_option *opt, uint64_t value,
 			int *ret_number);
 
-/* Parse @text. Return: 0; -EINVAL if @text is no list of processors. */
+/*
+ * Parse @text as a list of processors.
+ * Return: 0; -EINVAL if @text is no valid list.
+ */
 int uaio_option_cpus(const char *text, struct uaio_cpus *ret_cpus);
 
 /*
- * Remove from *cpus the processors that are not in @allowed.
- * Return: whether any are left.
+ * Remove from *cpus the processors that are not in *allowed.
+ * Return: whether any processor is left.
  */
 bool uaio_cpus_cut(struct uaio_cpus *cpus, const struct uaio_cpus *allowed);
 
 /*
- * Return: whether two valid values go together: there are not more fixed workers than
- * workers.
+ * There are two kinds of workers, so both options have two counts.
+ * Return: whether --fixed has at most the count of --workers, for each kind.
  */
 bool uaio_option_fixed_fit(uint64_t workers, uint64_t fixed);
 #define UAIO_OPTION_FIXED_EXPECTED "no more fixed workers than workers"
@@ -170,27 +194,30 @@ enum {
 
 /*
  * Write to @buf a line, without newline, that says what is wrong with @text. @given_as
- * is what the user typed: "--max-nr" or "UAIO_MAX_NR". UAIO_OPTION_COMPLAINT_MAX bytes
- * suffice for any line; a long @text is cut.
+ * is the name that the user typed: "--max-nr" or "UAIO_MAX_NR".
+ * UAIO_OPTION_COMPLAINT_MAX bytes are enough for any line; a long @text is cut.
  */
 void uaio_option_complaint(const struct uaio_option *opt, const char *given_as,
 			   const char *text, char *buf, size_t len);
 
-/* Like uaio_option_complaint(), if a valid value was given but @expected was needed. */
+/*
+ * Like uaio_option_complaint(). But @text may be a valid value, and the line says that
+ * @expected was needed.
+ */
 void uaio_option_complaint_of(const char *given_as, const char *text,
 			      const char *expected, char *buf, size_t len);
 
 /*
- * Write to @buf, of UAIO_OPTION_PATH_MAX bytes, the value @text of a UAIO_OPTION_FILE
- * as an absolute path. "-" (standard error) is not changed. @text is not "off". If the
- * path does not fit, @buf becomes the empty string.
+ * @text is the value of an option of kind FILE, and not "off". Write it as an absolute
+ * path to @buf, which has UAIO_OPTION_PATH_MAX bytes. "-" (standard error) is not
+ * changed. If the path does not fit, @buf becomes the empty string.
  */
 void uaio_option_absolute(const struct uaio_option *opt, const char *text,
 			  char *buf);
 
 /*
- * Write to @buf, of UAIO_OPTION_PATH_MAX bytes, the path that the value @text of a
- * UAIO_OPTION_FILE stands for: each %p is replaced by @pid.
+ * @text is the value of an option of kind FILE. Write the path that it stands for to
+ * @buf, which has UAIO_OPTION_PATH_MAX bytes: each %p is replaced by @pid.
  * Return: 0 or -ENAMETOOLONG.
  */
 int uaio_option_path(const char *text, int pid, char *buf);

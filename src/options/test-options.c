@@ -17,7 +17,7 @@
 
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 
-/* An option that is a count, whose bounds have different numbers of digits. */
+/* An option of kind COUNT, whose bounds have different numbers of digits. */
 static const struct uaio_option count = {
 	.name = "some-count",
 	.variable = "UAIO_SOME_COUNT",
@@ -269,9 +269,9 @@ static void every_option_can_be_shown_in_the_help(void **state)
 }
 
 /*
- * An option that is not given has the value 0. So the text "0" must mean the default,
- * or be stored as another value than 0. For an option that is a word, the first word is
- * the default.
+ * An option that is not given has the value 0. So if the user gives the text "0", it
+ * must either mean the same as no option, or be stored as a value other than 0. An
+ * option of kind WORD is not tested: its value 0 is the first word, the default.
  */
 static void zero_is_a_value_of_every_option(void **state)
 {
@@ -379,7 +379,10 @@ static void a_list_of_processors_has_those_it_names(void **state)
 	assert_int_equal(uaio_option_cpus("3", &allowed), 0);
 	assert_false(uaio_cpus_cut(&set, &allowed));
 
-	/* If the text is no list of processors, the set is not changed. */
+	/*
+	 * If the text is no list of processors, uaio_option_cpus() does not change the
+	 * set.
+	 */
 	assert_int_equal(uaio_option_cpus("7", &set), 0);
 	assert_int_equal(uaio_option_cpus("1,x", &set), -EINVAL);
 	assert_true(has_cpu(&set, 7) && count_cpus(&set) == 1);
@@ -520,7 +523,7 @@ static void the_nearest_of_the_known_names_is_found(void **state)
 	assert_string_equal(best_of("runn"), "run");
 	/*
 	 * No known name is similar: each has more than two mistakes, or more mistakes
-	 * than half the characters of the typed name.
+	 * than half the number of typed characters.
 	 */
 	assert_null(best_of("tracking"));
 	assert_null(best_of("rxy"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Values of options: parsing, and the message about an invalid value
+ * Parses values of options, and writes the message about an invalid value
  *
  * Tested by test-options.c.
  */
@@ -17,11 +17,14 @@
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 
 enum {
-	PART_MAX = 24, /* space for two valid numbers and a separator */
+	/* bytes for two valid numbers and a separator */
+	PART_MAX = 24,
 	WORD_BITS = 8 * sizeof(unsigned long),
 };
 
-/* Return: the value, 0 or 1; -EINVAL. */
+/*
+ * Return: 1 for "1", "yes" or "on"; 0 for "0", "no" or "off"; -EINVAL for other text.
+ */
 static int parse_switch(const char *text)
 {
 	static const char *const words[][3] = {
@@ -39,8 +42,8 @@ static int parse_switch(const char *text)
 }
 
 /*
- * Parse decimal digits. Not by strtoull(): it accepts signs, blanks and, in some
- * locales, separators, and it sets errno, which belongs to the program.
+ * Parse decimal digits. strtoull() is not used: it accepts signs, blanks and, in some
+ * locales, separators; and it sets errno, which belongs to the program.
  */
 static int parse_count(const char *text, uint64_t max, uint64_t *ret_value)
 {
@@ -60,9 +63,10 @@ static int parse_count(const char *text, uint64_t max, uint64_t *ret_value)
 }
 
 /*
- * Copy the part of *text before @end to @part, of PART_MAX bytes; if there is no @end,
- * all of *text. Set *text to the rest, or to NULL after the last part.
- * Return: 0; -EINVAL if the part does not fit: then it is no valid number.
+ * Copy the text before the first character @end to @part, which has PART_MAX bytes. If
+ * @end is not found, copy all text. *text becomes the text after @end, or NULL if all
+ * text was copied.
+ * Return: 0; -EINVAL if the part is too long for @part, and thus no valid number.
  */
 static int next_part(const char **text, char end, char *part)
 {
@@ -77,7 +81,7 @@ static int next_part(const char **text, char end, char *part)
 	return 0;
 }
 
-/* Each count is stored plus one, since 0 means that the count is not given. */
+/* Each count is stored plus one, since 0 means that this count is not given. */
 static int parse_counts(const struct uaio_option *opt, const char *text,
 			uint64_t *ret_value)
 {
@@ -102,8 +106,8 @@ int uaio_option_count(enum uaio_option_id id, uint64_t value, int which)
 }
 
 /*
- * The number is stored as its distance from the minimum, plus one, since 0 means that
- * it is not given.
+ * *ret_value becomes the number minus the option's minimum, plus one: the value 0 must
+ * mean that the option is not given.
  */
 static int parse_number(const struct uaio_option *opt, const char *text,
 			uint64_t *ret_value)
@@ -130,7 +134,7 @@ bool uaio_option_number(const struct uaio_option *opt, uint64_t value,
 	return value;
 }
 
-/* Parse one processor, or a range of processors. */
+/* Parse one processor, such as 5, or a range of processors, such as 0-2. */
 static int parse_range(const char *text, uint64_t *ret_first,
 		       uint64_t *ret_last)
 {
@@ -181,7 +185,9 @@ bool uaio_option_fixed_fit(uint64_t workers, uint64_t fixed)
 	return true;
 }
 
-/* Return: the value, 0 or 1; -EINVAL. */
+/*
+ * Return: 0 if the text means "off"; 1 if it is a valid path; -EINVAL if it is invalid.
+ */
 static int parse_file(const char *text)
 {
 	size_t len = strlen(text);
@@ -201,8 +207,8 @@ static int parse_file(const char *text)
 }
 
 /*
- * Write the working directory and a slash.
- * Return: the number of bytes; 0 if the directory is unknown or does not fit.
+ * Write the path of the working directory, and a slash.
+ * Return: the number of bytes; 0 if the directory is unknown or its path does not fit.
  */
 static size_t put_directory(char *buf)
 {
@@ -279,7 +285,9 @@ static int parse_cpus(const char *text)
 	return r < 0 ? r : 1;
 }
 
-/* Return: the index of the word in opt->words; -EINVAL. */
+/*
+ * Return: the index of the word `text` in opt->words; -EINVAL if it is not there.
+ */
 static int parse_word(const struct uaio_option *opt, const char *text)
 {
 	int value = opt->bare ? parse_switch(text) : -EINVAL;
@@ -294,7 +302,10 @@ static int parse_word(const struct uaio_option *opt, const char *text)
 	return -EINVAL;
 }
 
-/* Return: the value, 0 or 1; -EINVAL with the valid syntax in expected. */
+/*
+ * Return: 0 if the text means "off"; 1 if it describes faults; -EINVAL if it is
+ * invalid: then `expected` gets a message that says what is valid.
+ */
 static int parse_faults(const char *text, char *expected, size_t len)
 {
 	struct uaio_faults faults = { .nr = 0 };
@@ -327,7 +338,7 @@ int uaio_option_parse(const struct uaio_option *opt, const char *text,
 }
 
 /*
- * Copy a value for a message of one line: control characters become '?', and an overlong
+ * Copy a value for a one-line message: each control character becomes '?', and a long
  * value is cut.
  */
 static void copy_printable(char *to, size_t len, const char *text)
@@ -354,7 +365,7 @@ void uaio_option_complaint_of(const char *given_as, const char *text,
 		 expected);
 }
 
-/* Join words with commas and "or", as in "one, two or three". */
+/* Write a list of words with commas and "or", as in "one, two or three". */
 static void put_words(const char *const *words, char *buf, size_t len)
 {
 	size_t used = 0;
@@ -368,7 +379,7 @@ static void put_words(const char *const *words, char *buf, size_t len)
 	}
 }
 
-/* Describe the values that the option accepts, for a user who gave text. */
+/* Write which values the option accepts. text: the value that the user gave. */
 static void put_expected(const struct uaio_option *opt, const char *text,
 			 char *buf, size_t len)
 {

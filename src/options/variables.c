@@ -11,7 +11,9 @@ enum {
 	NAME_MAX_SHOWN = 40,
 };
 
-/* Variables that the library or the command reads, and that are no options. */
+/*
+ * Environment variables that the library or the command uses, but that have no option.
+ */
 static const char *const others[] = {
 	"UAIO_CALLS",          UAIO_CHECK_VARIABLE,   "UAIO_COUNTERS",
 	UAIO_RUN_PID_VARIABLE, "UAIO_TRACE",          "UAIO_TRAP_CHILD",

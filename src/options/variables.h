@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Environment variables whose names begin with UAIO_ and are unknown: most are mistyped
+ * Finds environment variables with unknown names that begin with UAIO_: most are
+ * mistyped
  *
  * Tested by test/run/typed.py.
  */
@@ -11,25 +12,28 @@
 #include <stddef.h>
 
 /*
- * A variable that lists names of unknown variables, separated by spaces: no warning is
- * needed for these. `uaio run` warns of unknown variables once, and then sets this
- * variable, so that the library does not warn in each process. A user may set it, too.
+ * Environment variable with names of unknown variables, separated by spaces: the
+ * library does not warn of these. `uaio run` warns of unknown variables once, and then
+ * sets this variable, so that the library does not warn in each process. A user may set
+ * it, too.
  */
 #define UAIO_IGNORED_VARIABLE "UAIO_IGNORED"
 
 /*
- * The id of the process that `uaio run` became. If the library did nothing, only this
- * process reports it.
+ * The id of the process that `uaio run` started. If this process has not used the
+ * library, it reports that; other processes do not.
  */
 #define UAIO_RUN_PID_VARIABLE "UAIO_RUN_PID"
 
 /*
- * The directory for files of the processes that `uaio check` has started. Only if this
- * variable is set does the library append to such files.
+ * The directory to which the processes that `uaio check` has started write their
+ * reports. The library writes reports only if this variable is set.
  */
 #define UAIO_CHECK_VARIABLE "UAIO_CHECK"
 
-/* If this variable is set, the library also reports hints (check/hint.h). */
+/*
+ * If this environment variable is set, the library also reports hints (check/hint.h).
+ */
 #define UAIO_CHECK_HINTS_VARIABLE "UAIO_CHECK_HINTS"
 
 enum {
@@ -38,16 +42,16 @@ enum {
 };
 
 /*
- * @entry: NAME=VALUE from the environment. @ignored: the value of UAIO_IGNORED, or
- * NULL.
- * Return: the length of NAME if it begins with UAIO_, is unknown, and is not in
+ * Check the name of an environment variable. @entry: NAME=VALUE. @ignored: the value of
+ * UAIO_IGNORED, or NULL.
+ * Return: the length of NAME, if it begins with UAIO_, is unknown, and is not in
  * @ignored; otherwise 0.
  */
 size_t uaio_variable_unknown(const char *entry, const char *ignored);
 
 /*
- * Write to @buf, of UAIO_VARIABLE_COMPLAINT_MAX bytes, a line without newline that
- * warns of the variable in @entry. name: the result of uaio_variable_unknown().
+ * Write a line, without newline, that warns of the variable in @entry. @buf has
+ * UAIO_VARIABLE_COMPLAINT_MAX bytes. name: the result of uaio_variable_unknown().
  */
 void uaio_variable_complaint(const char *entry, size_t name, char *buf);
 

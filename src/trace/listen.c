@@ -27,28 +27,38 @@ static_assert((int)NR_WRITERS <= (int)UAIO_TRACE_LANES, "a lane for each");
 struct tracer {
 	struct uaio_trace_ring *ring; /* atomic; NULL: none */
 
-	/* used by the thread that holds is_looking */
-	struct uaio_trace_ring *withdrawn; /* owns: to be unmapped; or NULL */
-	uint32_t pid, fd; /* the tool, and the ring's descriptor in the tool */
-	uint32_t number;  /* the asker's number that was answered last */
+	/* only the thread that has set is_looking uses these members */
+	/* owned: a withdrawn ring, to be unmapped; or NULL */
+	struct uaio_trace_ring *withdrawn;
+	/*
+	 * id of the process that holds the tool's ring open, and this process's
+	 * descriptor of the ring
+	 */
+	uint32_t pid, fd;
+	/* the asker's `number` when the process last answered */
+	uint32_t number;
 	uint64_t dev, ino;
 };
 
 struct uaio_listening uaio_listening;
 
 static struct {
-	uint32_t pid; /* this process; constant while the library is up */
+	/* id of this process; does not change while the library runs */
+	uint32_t pid;
 
 	/* atomic */
 	uint32_t is_looking;
-	uint64_t looked;       /* when askers were last checked, in cycles */
-	uint64_t nr_unwritten; /* records dropped: no shared lane was free */
+	/* when this process last checked the askers, in cycles */
+	uint64_t looked;
+	/* how many records were dropped, as no shared lane was free */
+	uint64_t nr_unwritten;
 
 	struct tracer tracers[UAIO_TRACE_ASKERS];
 } listening;
 
 /*
- * Each word has a cache line of its own, so that writers do not slow each other down.
+ * For each lane whether a thread writes to it. Each word has its own cache line, so
+ * that writers do not delay each other.
  */
 static struct {
 	alignas(64) uint32_t is_writing; /* atomic */
@@ -64,7 +74,9 @@ void uaio_listen_init(void)
 {
 	uint32_t pid = (uint32_t)sys_getpid();
 
-	/* Not in a child of fork(), where the rings are not mapped (I4). */
+	/*
+	 * In a child of fork() the rings are not mapped (I4), so do not unmap them.
+	 */
 	for (unsigned i = 0; pid == listening.pid && i < UAIO_TRACE_ASKERS;
 	     i++) {
 		unmap(listening.tracers[i].ring);
@@ -84,20 +96,26 @@ void uaio_listen_to(struct uaio_trace_ask *ask)
 bool uaio_listen_is_asked(void)
 {
 	for (unsigned i = 0; uaio_listening.ask && i < UAIO_TRACE_ASKERS; i++)
-		/* relaxed: if a tool arrives just now, it checks again itself */
+		/*
+		 * relaxed: if this load misses a tool that has just asked, the tool
+		 * sets is_traced itself, and repeats this every few milliseconds
+		 */
 		if (load_relaxed(&uaio_listening.ask->askers[i].pid))
 			return true;
 	return false;
 }
 
-/* tools that start and stop asking */
+/*
+ * attaching tools that ask for a trace, and detaching tools that have withdrawn or
+ * ended
+ */
 
 static void path_of(char path[PATH_BYTES], uint32_t pid, uint32_t fd)
 {
 	(void)snprintf(path, PATH_BYTES, "/proc/%u/fd/%u", pid, fd);
 }
 
-/* Return: whether the tool is gone, or its descriptor is no longer the ring. */
+/* Return: whether the tool has ended, or its descriptor is no longer the ring. */
 static bool is_gone(const struct tracer *tracer)
 {
 	char path[PATH_BYTES];
@@ -107,14 +125,14 @@ static bool is_gone(const struct tracer *tracer)
 	path_of(path, tracer->pid, tracer->fd);
 	ret = sys_fstatat(AT_FDCWD, path, &st);
 	if (ret < 0)
-		/* Only these errors say that the tool is gone. */
+		/* Any other error does not mean that the tool has ended. */
 		return ret == -ENOENT || ret == -ESRCH;
 	return st.st_dev != tracer->dev || st.st_ino != tracer->ino;
 }
 
 /*
- * Map the tool's ring. Return: 0, or the error because of which the ring cannot be
- * used.
+ * Map the tool's ring.
+ * Return: 0; or a negative errno: why the ring cannot be used.
  */
 static int attach(struct tracer *tracer, uint32_t pid, uint32_t fd)
 {
@@ -139,8 +157,8 @@ static int attach(struct tracer *tracer, uint32_t pid, uint32_t fd)
 	tracer->dev = st.st_dev;
 	tracer->ino = st.st_ino;
 	/*
-	 * [MB:trace-writer] seq_cst: the ring is mapped. Pairs with
-	 * uaio_listen_write().
+	 * [MB:trace-writer] seq_cst: the ring is mapped before writers find it. Pairs
+	 * with uaio_listen_write().
 	 */
 	store_seq_cst(&tracer->ring, ring);
 	uaio_trace_name_again();
@@ -150,13 +168,16 @@ static int attach(struct tracer *tracer, uint32_t pid, uint32_t fd)
 static void withdraw(struct tracer *tracer)
 {
 	tracer->withdrawn = tracer->ring;
-	/* [MB:trace-writer] seq_cst: pairs with uaio_listen_write(). */
+	/*
+	 * [MB:trace-writer] seq_cst: later writers do not find the ring. Pairs with
+	 * uaio_listen_write().
+	 */
 	store_seq_cst(&tracer->ring, NULL);
 }
 
 /*
- * Unmap a withdrawn ring if no thread writes. Return: whether no withdrawn ring
- * remains.
+ * Unmap a withdrawn ring, unless a thread is writing.
+ * Return: false if a withdrawn ring still has to be unmapped.
  */
 static bool forget(struct tracer *tracer)
 {
@@ -176,12 +197,14 @@ static bool forget(struct tracer *tracer)
 }
 
 /*
- * Process what a tool has changed. Return: whether the asker needs no further check
- * until the tool changes it again.
+ * Process the changes that a tool has made to its asker (its slot in the page).
+ * Return: whether the process need not check the asker until the tool changes it again.
  */
 static bool look_at(struct tracer *tracer, struct uaio_trace_asker *asker)
 {
-	/* [MB:trace-ask] acquire: pid and fd. Pairs with the tool's ask(). */
+	/*
+	 * [MB:trace-ask] acquire: pid and fd are visible. Pairs with the tool's ask().
+	 */
 	uint32_t number = load_acquire(&asker->number);
 	uint32_t pid = load_relaxed(&asker->pid);
 
@@ -198,23 +221,31 @@ static bool look_at(struct tracer *tracer, struct uaio_trace_asker *asker)
 	tracer->number = number;
 	store_relaxed(&asker->error,
 		      attach(tracer, pid, load_relaxed(&asker->fd)));
-	/* [MB:trace-ask] release: the error. Pairs with the tool's ask(). */
+	/*
+	 * [MB:trace-ask] release: publishes the error. Pairs with the tool's ask().
+	 */
 	store_release(&asker->answered, number);
 	return true;
 }
 
-/* Check all askers. Return: like uaio_listen(). */
+/*
+ * Check all askers.
+ * Return: as for uaio_listen().
+ */
 static __attribute__((noinline)) bool look(uint64_t now)
 {
 	uint32_t nr_seen, nr = 0;
 
 	/*
-	 * [MB:trace-look] acquire: what the last thread here has changed. Pairs with
-	 * the release below.
+	 * [MB:trace-look] acquire: sees the changes of the thread that last had
+	 * is_looking set. Pairs with the release below.
 	 */
 	if (xchg_acquire(&listening.is_looking, 1))
 		return true;
-	/* [MB:trace-ask] acquire: the askers' changes. Pairs with the tool's ask(). */
+	/*
+	 * [MB:trace-ask] acquire: changes of askers are visible. Pairs with the tool's
+	 * ask().
+	 */
 	nr_seen = load_acquire(&uaio_listening.ask->nr_changes);
 	for (unsigned i = 0; i < UAIO_TRACE_ASKERS; i++) {
 		struct tracer *tracer = &listening.tracers[i];
@@ -225,13 +256,15 @@ static __attribute__((noinline)) bool look(uint64_t now)
 			nr++;
 	}
 	/*
-	 * relaxed, all: a thread that misses these either checks again, or does not
-	 * write this record
+	 * relaxed, all: a thread that does not see these stores either checks again, or
+	 * does not write this record
 	 */
 	store_relaxed(&uaio_listening.nr_rings, nr);
 	store_relaxed(&listening.looked, now);
 	store_relaxed(&uaio_listening.nr_seen, nr_seen);
-	/* [MB:trace-look] release: the tracers. Pairs with the acquire above. */
+	/*
+	 * [MB:trace-look] release: publishes the tracers. Pairs with the acquire above.
+	 */
 	store_release(&listening.is_looking, 0);
 	return nr;
 }
@@ -240,7 +273,7 @@ bool uaio_listen_look(uint64_t now)
 {
 	uint64_t rate = uaio_cycles_per_us();
 
-	/* relaxed, all: uaio_listen() explains why */
+	/* relaxed, all: if this load misses a change, the next call finds it */
 	if (load_relaxed(&uaio_listening.ask->nr_changes) !=
 		    load_relaxed(&uaio_listening.nr_seen) ||
 	    now - load_relaxed(&listening.looked) > rate * LOOK_EACH_US)
@@ -251,15 +284,18 @@ bool uaio_listen_look(uint64_t now)
 /* records */
 
 /*
- * Announce that this thread writes to the rings. Return: the number of its lane;
- * NR_WRITERS: all shared lanes are in use.
+ * Announce that this thread writes to rings.
+ * Return: the index of its lane; NR_WRITERS if all shared lanes are in use.
  */
 static unsigned begin(unsigned writer)
 {
 	uint32_t tid;
 
 	if (likely(writer < UAIO_TRACE_OWN_LANES)) {
-		/* [MB:trace-writer] seq_cst: pairs with forget(). */
+		/*
+		 * [MB:trace-writer] seq_cst: announces this thread before it looks for
+		 * rings. Pairs with forget().
+		 */
 		store_seq_cst(&writers[writer].is_writing, 1);
 		return writer;
 	}
@@ -270,8 +306,9 @@ static unsigned begin(unsigned writer)
 		uint32_t nobody = 0;
 
 		/*
-		 * [MB:trace-writer] seq_cst: sees what the last user of this lane wrote
-		 * (pairs with end()); and, like the store above, pairs with forget().
+		 * [MB:trace-writer] seq_cst: this thread sees what the lane's last user
+		 * wrote (pairs with end()). Like the store above, it also pairs with
+		 * forget().
 		 */
 		if (cas_seq_cst(&writers[place].is_writing, &nobody, 1))
 			return place;
@@ -282,8 +319,8 @@ static unsigned begin(unsigned writer)
 static void end(unsigned place)
 {
 	/*
-	 * [MB:trace-writer] release: this thread has written its record. Pairs with
-	 * forget().
+	 * [MB:trace-writer] release: the record that this thread has written. Pairs
+	 * with forget(); for a shared lane also with begin().
 	 */
 	store_release(&writers[place].is_writing, 0);
 }
@@ -296,13 +333,19 @@ static void write_to(struct uaio_trace_ring *ring, unsigned place,
 
 	if (load_relaxed(&lane->pid) != listening.pid)
 		store_relaxed(&lane->pid, listening.pid);
-	/* [MB:trace-tail] acquire: pairs with the tracer's take(). */
+	/*
+	 * [MB:trace-tail] acquire: the tracer has read the old record. Pairs with its
+	 * take().
+	 */
 	if (unlikely(head - load_acquire(&lane->tail) >= UAIO_TRACE_RECORDS)) {
 		store_relaxed(&lane->nr_lost, load_relaxed(&lane->nr_lost) + 1);
 		return;
 	}
 	*uaio_trace_at(ring, place, head) = *record;
-	/* [MB:trace-head] release: the record. Pairs with the tracer's take(). */
+	/*
+	 * [MB:trace-head] release: publishes the record. Pairs with the tracer's
+	 * take().
+	 */
 	store_release(&lane->head, head + 1);
 }
 
@@ -320,7 +363,10 @@ void uaio_listen_write(struct uaio_trace_record *record, unsigned writer)
 	for (unsigned i = 0; i < UAIO_TRACE_ASKERS; i++) {
 		struct uaio_trace_ring *ring;
 
-		/* [MB:trace-writer] seq_cst: pairs with withdraw(). */
+		/*
+		 * [MB:trace-writer] seq_cst: this thread looks for the ring after it
+		 * has set is_writing. Pairs with withdraw().
+		 */
 		ring = load_seq_cst(&listening.tracers[i].ring);
 		if (!ring)
 			continue;
@@ -337,7 +383,10 @@ bool uaio_listen_write_name(const struct uaio_trace_name *name, unsigned writer)
 	bool is_told = place != NR_WRITERS;
 
 	for (unsigned i = 0; is_told && i < UAIO_TRACE_ASKERS; i++) {
-		/* [MB:trace-writer] seq_cst: pairs with withdraw(). */
+		/*
+		 * [MB:trace-writer] seq_cst: this thread looks for the ring after it
+		 * has set is_writing. Pairs with withdraw().
+		 */
 		struct uaio_trace_ring *ring =
 			load_seq_cst(&listening.tracers[i].ring);
 

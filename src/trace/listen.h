@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tools that request a trace of this running process (ask.h): the process finds the
- * tools, and writes records to their rings
+ * Finds tools that ask for a trace of this running process (ask.h), and writes records
+ * to their rings
  *
- *   I1  A thread sets its `is_writing`, then looks for rings, and writes to rings only
- *       while `is_writing` is set. Before a ring is unmapped, it is withdrawn, so that
- *       threads no longer find it; then each thread's `is_writing` must be found 0.
- *   I2  A thread attaches and withdraws rings only while it holds the lock
- *       `is_looking`. If another thread holds this lock, the thread does not wait, but
- *       goes on.
- *   I3  If a tool is killed, the process finds out when it next has requests, but at
- *       most once a second: the tool's descriptor is gone or refers to another file.
+ *   I1  A thread sets its `is_writing`, then looks for rings, and writes to them only
+ *       while `is_writing` is set. Before a ring is unmapped, it is withdrawn, so threads
+ *       no longer find it. After that, the unmapping thread must find each `is_writing`
+ *       0.
+ *   I2  Only a thread that holds the lock `is_looking` attaches and withdraws rings. No
+ *       thread waits for this lock: if it is held, the thread does not check the tools.
+ *   I3  If a tool is killed, the tool's descriptor of the ring is gone, or refers to
+ *       another file. While the process has requests, it checks these descriptors, but
+ *       at most once a second.
  *   I4  A child of fork() is not traced: the rings are not mapped there.
  *
- * Context: any thread that has entered the library (entry.h), except uaio_listen_init().
+ * Context: any thread that is inside the library (uaio_enter(), proc/entry.h), except
+ * for uaio_listen_init().
  *
  * Tested by test-listen.c and test/run/attach.py.
  */
@@ -29,40 +31,48 @@
 #include "trace/trace.h"
 #include "trace/ring.h"
 
-/* On a cache line of its own, since it is read for each record, and rarely written. */
+/*
+ * This struct has its own cache line: threads read it for each record, and rarely write
+ * it.
+ */
 struct uaio_listening {
 	_Alignas(64) struct uaio_trace_ask
-		*ask; /* constant while the library is up; or NULL */
+		/* does not change while the library runs; NULL: tools cannot ask */
+		*ask;
 	/* atomic */
-	uint32_t nr_seen;  /* nr_changes when askers were last checked */
-	uint32_t nr_rings; /* rings, plus tools that must be checked again */
+	/* value of nr_changes at the last check of the askers */
+	uint32_t nr_seen;
+	/*
+	 * number of askers whose ring is attached, or which must be checked again
+	 */
+	uint32_t nr_rings;
 };
 
 extern struct uaio_listening uaio_listening
 	__attribute__((visibility("hidden")));
 
 /*
- * Called each time the library starts, also in a child of fork(): no tool is attached.
+ * Called each time the library starts, also in a child of fork(): detaches all tools.
  */
 void uaio_listen_init(void);
 
-/* Set the area where tools request a trace; NULL: they cannot. */
+/* Set the area in which tools ask for a trace; NULL: tools cannot ask. */
 void uaio_listen_to(struct uaio_trace_ask *ask);
 
-/* Return: whether a tool may have requested a trace. */
+/* Return: false if certainly no tool asks for a trace. */
 bool uaio_listen_is_asked(void);
 
 bool uaio_listen_look(uint64_t now);
 
 /*
- * Check whether a tool has requested a trace, or needs it no longer. now: in cycles.
+ * Check whether a tool asks for a trace, or no longer does. now: the time in cycles.
  * Return: whether there is a ring to write to, or a tool that must be checked again.
  */
 static inline bool uaio_listen(uint64_t now)
 {
 	struct uaio_trace_ask *ask = uaio_listening.ask;
 
-	/* relaxed, all: if a change is missed, the next call finds it */
+	/* relaxed, all: if a load misses a change, the next call finds it */
 	if (likely(!ask || (load_relaxed(&ask->nr_changes) ==
 				    load_relaxed(&uaio_listening.nr_seen) &&
 			    !load_relaxed(&uaio_listening.nr_rings))))
@@ -71,15 +81,15 @@ static inline bool uaio_listen(uint64_t now)
 }
 
 /*
- * Write a record to all rings, with its process id and thread id filled in. writer: a
- * number below UAIO_TRACE_OWN_LANES that only this thread uses; or UAIO_TRACE_OWN_LANES
- * if it has none.
+ * Fill in the record's process id and thread id, and write the record to all rings.
+ * writer: a number below UAIO_TRACE_OWN_LANES that only this thread uses; or
+ * UAIO_TRACE_OWN_LANES if the thread has no such number.
  */
 void uaio_listen_write(struct uaio_trace_record *record, unsigned writer);
 
 /*
  * Write the name of a file to all rings.
- * Return: false if a ring had no room, or no shared lane was free.
+ * Return: false if some ring had no room, or all shared lanes were in use.
  */
 bool uaio_listen_write_name(const struct uaio_trace_name *name,
 			    unsigned writer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of files, which the traced process writes to the ring (ring.h, I6). So a tracer
- * knows the names even if the program has closed the descriptor, or has ended.
+ * Writes the names of files to the ring (ring.h, I6). So a tracer knows the names even
+ * if the program has closed the descriptor, or has ended.
  *
  *   I1  A file's number is the time at which its name was looked up. If a ring was
  *       attached at that time or later, the ring's tracer may not know the name. Then
@@ -32,7 +32,10 @@ uint64_t uaio_trace_new_number(void)
 
 void uaio_trace_name_again(void)
 {
-	/* [MB:trace-attached] release: the ring. Pairs with uaio_trace_is_named(). */
+	/*
+	 * [MB:trace-attached] release: publishes the ring. Pairs with
+	 * uaio_trace_is_named().
+	 */
 	store_release(&uaio_trace_attached, uaio_trace_new_number());
 }
 
@@ -43,7 +46,10 @@ bool uaio_trace_put_name_in(struct uaio_trace_ring *ring, unsigned place,
 	uint64_t head = load_relaxed(&lane->head);
 	uint64_t nr = uaio_trace_name_records(name->len);
 
-	/* [MB:trace-tail] acquire: pairs with the tracer's take(). */
+	/*
+	 * [MB:trace-tail] acquire: the tracer has read the old records. Pairs with its
+	 * take().
+	 */
 	if (head + nr - load_acquire(&lane->tail) > UAIO_TRACE_RECORDS)
 		return false;
 	*uaio_trace_at(ring, place, head) = (struct uaio_trace_record){
@@ -57,7 +63,9 @@ bool uaio_trace_put_name_in(struct uaio_trace_ring *ring, unsigned place,
 		       name->text + (i - 1) * sizeof(struct uaio_trace_record),
 		       sizeof(struct uaio_trace_record));
 	store_relaxed(&lane->nr_names, load_relaxed(&lane->nr_names) + 1);
-	/* [MB:trace-head] release: the name. Pairs with the tracer's take(). */
+	/*
+	 * [MB:trace-head] release: publishes the name. Pairs with the tracer's take().
+	 */
 	store_release(&lane->head, head + nr);
 	return true;
 }

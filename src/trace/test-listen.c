@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A tool requests a trace while the process runs. In this test the process itself is
- * the tool; test/run/attach.py tests the tool's own code, src/tool/trace/attach.c.
+ * A tool asks for a trace while the process runs. In this test the process itself is
+ * the tool; test/run/attach.py tests the real tool, src/tool/trace/attach.c.
  */
 #undef NDEBUG
 #include "trace/listen.h"
@@ -50,9 +50,15 @@ static void tell(const struct tool *tool, uint32_t pid)
 	store_relaxed(&asker->pid, pid);
 	store_relaxed(&asker->fd, (uint32_t)tool->fd);
 	if (pid)
-		/* [MB:trace-ask] release: as in a tool. */
+		/*
+		 * [MB:trace-ask] release: as a tool does; pairs with the process's
+		 * look_at() and look()
+		 */
 		store_release(&asker->number, load_relaxed(&asker->number) + 1);
-	/* [MB:trace-ask] release: as in a tool. */
+	/*
+	 * [MB:trace-ask] release: as a tool does; pairs with the process's look_at()
+	 * and look()
+	 */
 	add_release(&ask.nr_changes, 1);
 }
 
@@ -68,7 +74,9 @@ static struct tool begin(uint32_t place)
 
 static bool is_answered(uint32_t place)
 {
-	/* [MB:trace-ask] acquire: as in a tool. */
+	/*
+	 * [MB:trace-ask] acquire: as a tool does; pairs with the process's look_at()
+	 */
 	return load_acquire(&ask.askers[place].answered) ==
 	       load_relaxed(&ask.askers[place].number);
 }
@@ -92,8 +100,8 @@ static void put(uint64_t data, unsigned writer)
 }
 
 /*
- * What the tool has read: how many records, the last one, and the last of each lane
- * that is one thread's own.
+ * What the test, as the tool, has read: how many records, the last record, and the last
+ * record of each lane that only one thread uses.
  */
 static struct {
 	uint64_t nr;
@@ -112,8 +120,8 @@ static void keep(const struct uaio_traced *traced, void *arg)
 	got.pid = traced->pid;
 	got.tid = traced->tid;
 	/*
-	 * In a lane that is one thread's own, records are in order, and each occurs
-	 * once.
+	 * In a lane that only one thread uses, records are in order, and none occurs
+	 * twice.
 	 */
 	if (!got.last.len || writer >= NR_OWN)
 		return;
@@ -184,7 +192,8 @@ static void a_tool_that_is_gone_is_found_so(void **state)
 	while (!(rate = uaio_cycles_per_us()))
 		;
 	/*
-	 * Pretend that more than a second has passed, so that tools are checked again.
+	 * Let the time be more than a second later, so that the process checks its
+	 * tools again.
 	 */
 	assert_false(uaio_listen(uaio_cycles() + 1100000 * rate));
 	assert_int_equal(ask.askers[2].error, -ESRCH);
@@ -237,7 +246,7 @@ static void whatever_is_written_there_is_harmless(void **state)
 	}
 }
 
-/* threads that write while rings are attached and withdrawn */
+/* Threads write records while rings are attached and withdrawn */
 
 static uint32_t is_over;
 
@@ -282,7 +291,10 @@ static void rings_come_and_go_while_threads_write(void **state)
 			sched_yield();
 		}
 		assert_true(is_answered(tool.place));
-		/* Half of the tools end properly, the others are killed. */
+		/*
+		 * In every second round the tool ends properly; otherwise it ends as if
+		 * it were killed.
+		 */
 		if (round % 2)
 			tell(&tool, 0);
 		end(&tool);

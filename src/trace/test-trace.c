@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Traces of a process that `uaio trace` starts. The tracer's code,
+ * Traces a process as if `uaio trace` had started it. The tracer's code,
  * src/tool/trace/records.c, is linked into this test, too.
  */
 #undef NDEBUG
@@ -46,7 +46,7 @@ static int teardown(void **state)
 	return unit_teardown(state);
 }
 
-/* What the tracer has read. */
+/* What the test, as the tracer, has read. */
 static struct {
 	uint64_t nr;
 	struct uaio_trace_record last;
@@ -130,7 +130,8 @@ static void the_lane_of_a_thread_that_is_gone_is_free_again(void **state)
 	assert_true(unit_thread_join(&thread));
 	assert_int_equal(nr_lanes_taken(), 1);
 	/*
-	 * pthread_join() may return a moment before the kernel forgets the thread's id.
+	 * The kernel may forget a thread's id a moment after pthread_join() has
+	 * returned.
 	 */
 	unit_await(is_free, NULL);
 }
@@ -161,7 +162,7 @@ static void a_child_has_a_lane_of_its_own(void **state)
 	(void)state;
 	assert_true(put(0));
 	assert_int_equal(unit_in_child(put_in_child), 0);
-	/* The records of a process can still be read after its end. */
+	/* The process has ended; its records must still be readable. */
 	assert_int_equal(take(), 3);
 	assert_int_equal(nr_lanes_taken(), 1);
 }
@@ -170,7 +171,10 @@ static void a_program_takes_the_lane_again_that_its_thread_had(void **state)
 {
 	(void)state;
 	assert_true(put(0));
-	/* Simulate an exec: the process has forgotten its lane. */
+	/*
+	 * Act as after an exec: the new program does not know which lane the thread
+	 * has.
+	 */
 	uaio_trace_to(ring);
 	assert_true(put(1));
 	assert_int_equal(nr_lanes_taken(), 1);
@@ -231,7 +235,7 @@ static const struct uaio_trace_record *record_of(struct uaio_sqe sqe)
 	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 	(void)unit_reap_one(handle);
 	unit_destroy(handle);
-	/* The record is written before the event is posted. */
+	/* The library writes the record before it posts the event. */
 	assert_int_equal(take(), 1);
 	assert_int_equal(got.last.door, UAIO_DOOR_AIO);
 	assert_true(got.last.submitted <= got.last.ended);
@@ -326,7 +330,7 @@ static void a_file_has_a_name_though_it_was_closed(void **state)
 		for (int i = 0; i < 2; i++) {
 			sqe.fd = unit_numbered_file(true, 4);
 			/*
-			 * The second file must have the same descriptor as the first
+			 * The second file must get the descriptor that the first file
 			 * had.
 			 */
 			assert_true(!i || sqe.fd == fd);
@@ -368,7 +372,7 @@ static void a_file_is_named_once(void **state)
 		number = got.last.file;
 	}
 	assert_int_equal(ring->lanes[0].nr_names, 1);
-	/* Simulate that another tracer has attached. */
+	/* Act as if another tracer had attached: names must be written again. */
 	uaio_trace_name_again();
 	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 	(void)unit_reap_one(handle);
@@ -400,7 +404,7 @@ static void a_name_is_told_when_there_is_room(void **state)
 	assert_null(uaio_filename_of((uint32_t)getpid(), 8));
 }
 
-/* all threads at once */
+/* Several threads write records while the tracer reads */
 
 enum { NR_THREADS = 3, NR_PUT = 200000 };
 
@@ -418,8 +422,8 @@ static long put_many(void *arg)
 		if (!record)
 			continue;
 		/*
-		 * Write related values to the members, so that a torn record is
-		 * noticed.
+		 * Make the members depend on each other, so that the test notices a
+		 * torn record.
 		 */
 		*record = (struct uaio_trace_record){
 			.file = i, .len = ~(uint64_t)i, .fd = -1, .res = (int)i
@@ -432,8 +436,8 @@ static long put_many(void *arg)
 }
 
 /*
- * For each thread, the number of the last record that was read; the numbers of a
- * thread's records must increase.
+ * For each thread, the number of its last record that was read. These numbers must
+ * increase.
  */
 struct seen {
 	uint32_t tids[NR_THREADS + 1];

@@ -14,10 +14,11 @@
 
 uint32_t uaio_trace_on;
 
-/* immutable while tracing is on */
+/* All members are immutable while tracing is on. */
 static struct {
 	struct uaio_trace_ring *ring;
-	uint32_t pid; /* the process id when the library started */
+	/* id of the process in which the library started */
+	uint32_t pid;
 } trace;
 
 static uint64_t pid_namespace(void)
@@ -28,7 +29,7 @@ static uint64_t pid_namespace(void)
 								    : 0;
 }
 
-/* Return: whether fd is the file of a ring, and cannot shrink. */
+/* Return: whether fd is a file of a ring, and sealed against shrinking. */
 static bool is_ring(int fd)
 {
 	struct stat st;
@@ -73,8 +74,8 @@ int uaio_trace_load(void)
 	if (!path)
 		return -ENOENT;
 	/*
-	 * If the tracer is gone, the path may lead to any file, so opening it must not
-	 * block.
+	 * O_NONBLOCK: if the tracer is gone, the path may lead to any file, and opening
+	 * it must not block.
 	 */
 	fd = sys_openat(AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_CLOEXEC, 0);
 	if (fd < 0)
@@ -95,7 +96,7 @@ void uaio_trace_init(void)
 	uaio_listen_init();
 }
 
-/* Return: the lane that this thread claimed last; or NULL. */
+/* Return: the lane that this thread has claimed in this program; or NULL. */
 static struct uaio_trace_lane *lane_of_thread(void)
 {
 	return uaio_entry.lane ? &trace.ring->lanes[uaio_entry.lane - 1] : NULL;
@@ -106,15 +107,16 @@ static unsigned place_of(const struct uaio_trace_lane *lane)
 	return (unsigned)(lane - trace.ring->lanes);
 }
 
-/*
- * Return: the lane that this thread claimed before it executed this program; or NULL.
- */
+/* Return: the lane that this thread claimed before its last exec; or NULL. */
 static struct uaio_trace_lane *find_own(uint32_t me)
 {
 	for (unsigned i = 0; i < UAIO_TRACE_LANES; i++) {
 		struct uaio_trace_lane *lane = &trace.ring->lanes[i];
 
-		/* relaxed, both: only this thread writes these values to its lane */
+		/*
+		 * relaxed, both: if a lane has these values, this thread itself has
+		 * written them
+		 */
 		if (load_relaxed(&lane->owner) == me &&
 		    load_relaxed(&lane->pid) == trace.pid)
 			return lane;
@@ -129,7 +131,10 @@ static __attribute__((noinline)) struct uaio_trace_lane *take_lane(void)
 
 	for (unsigned i = 0; i < UAIO_TRACE_LANES && !lane; i++) {
 		nobody = 0;
-		/* [MB:trace-lane] acquire: pairs with release_lane() of the tracer. */
+		/*
+		 * [MB:trace-lane] acquire: a former owner's records were read. Pairs
+		 * with the tracer's release_lane().
+		 */
 		if (!load_relaxed(&trace.ring->lanes[i].owner) &&
 		    cas_acquire(&trace.ring->lanes[i].owner, &nobody, me))
 			lane = &trace.ring->lanes[i];
@@ -141,16 +146,16 @@ static __attribute__((noinline)) struct uaio_trace_lane *take_lane(void)
 }
 
 /*
- * Return: the thread's lane. If the tracer wrongly took the thread for gone, the thread
- * claims a new lane.
+ * Return: the thread's lane. If the tracer wrongly believed that the thread is gone,
+ * claim a new lane.
  */
 static struct uaio_trace_lane *my_lane(void)
 {
 	struct uaio_trace_lane *lane = lane_of_thread();
 
 	/*
-	 * relaxed: written by this thread, or by a tracer that took this thread for
-	 * gone
+	 * relaxed: lane->pid is written only by this thread, or by a tracer that
+	 * believes that this thread is gone
 	 */
 	if (likely(lane && load_relaxed(&lane->pid) == trace.pid))
 		return lane;
@@ -168,8 +173,8 @@ struct uaio_trace_record *uaio_trace_next(void)
 	}
 	head = load_relaxed(&lane->head);
 	/*
-	 * [MB:trace-tail] acquire: the tracer has read the old record in the slot. Pairs
-	 * with the tracer's take().
+	 * [MB:trace-tail] acquire: the tracer has read the record that was in the slot
+	 * before. Pairs with the tracer's take().
 	 */
 	if (unlikely(head - load_acquire(&lane->tail) >= UAIO_TRACE_RECORDS)) {
 		store_relaxed(&lane->nr_lost, load_relaxed(&lane->nr_lost) + 1);
@@ -182,7 +187,10 @@ void uaio_trace_put(void)
 {
 	struct uaio_trace_lane *lane = lane_of_thread();
 
-	/* [MB:trace-head] release: the record. Pairs with the tracer's take(). */
+	/*
+	 * [MB:trace-head] release: publishes the record. Pairs with the tracer's
+	 * take().
+	 */
 	store_release(&lane->head, load_relaxed(&lane->head) + 1);
 }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tracing: the process writes a record of each completed request (ring.h)
+ * Tracing: the process writes a record of each completed request to a ring (ring.h)
  *
- * Tracing is on only if `uaio trace` has started the process. Then requests are counted
- * and timed as for the statistics, and a record is written when a request is counted as
- * complete. For tools that attach to a running process, see listen.h.
+ * Tracing is on only if `uaio trace` has started the process. Then the library counts
+ * and times requests as for the statistics, and writes a record when it counts a
+ * request as complete. For tools that attach to a running process, see listen.h.
  *
- *   I1  The ring is never unmapped, so a thread that has found tracing on may use the
- *       ring.
- *   I2  The threads of a child of fork() claim lanes of their own.
+ *   I1  The ring is never unmapped. So once a thread has found that tracing is on, it may
+ *       use the ring.
+ *   I2  Each thread of a child of fork() claims its own lane.
  *
- * Context: any thread that has entered the library (entry.h).
+ * Context: any thread that is inside the library (uaio_enter(), proc/entry.h).
  *
  * Tested by test-trace.c and test/run/trace.py.
  */
@@ -24,62 +24,65 @@
 #include "base/check.h"
 #include "trace/ring.h"
 
-/* name.c: names of files for tracers */
+/* name.c: writes names of files for tracers */
 
 struct uaio_trace_name {
 	uint64_t number;
 	int32_t fd;
 	uint32_t len;
-	char text[UAIO_TRACE_NAME_BYTES]; /* a long name lacks its beginning */
+	/* if the name is too long, its beginning is cut */
+	char text[UAIO_TRACE_NAME_BYTES];
 };
 
-/* Atomic: when a ring was last attached, in cycles. */
+/* Atomic: the time, in cycles, at which a ring was last attached. */
 extern uint64_t uaio_trace_attached __attribute__((visibility("hidden")));
 
 /* Return: whether all tracers know the name of the file that has this number. */
 static inline bool uaio_trace_is_named(uint64_t number)
 {
 	/*
-	 * [MB:trace-attached] acquire: a thread that then writes the name finds the new
-	 * ring. Pairs with uaio_trace_name_again().
+	 * [MB:trace-attached] acquire: if this thread then writes the name, it finds
+	 * the new ring. Pairs with uaio_trace_name_again().
 	 */
 	return number > load_acquire(&uaio_trace_attached);
 }
 
-/* Return: a number that no file has had before. */
+/* Return: a new number for a file; no file has had it before. */
 uint64_t uaio_trace_new_number(void);
 
 /*
- * Called after a ring was attached: from now on each file needs a new number, and its
+ * Called after a ring was attached. From then on each file needs a new number, and its
  * name must be written again.
  */
 void uaio_trace_name_again(void);
 
 /*
- * Write a name to a lane of a ring. The lane belongs to this thread.
- * Return: false if there is no room.
+ * Write a file's name to a lane of a ring; the calling thread owns the lane.
+ * Return: false if the lane has no room.
  */
 bool uaio_trace_put_name_in(struct uaio_trace_ring *ring, unsigned lane,
 			    const struct uaio_trace_name *name);
 
 extern uint32_t uaio_trace_on __attribute__((visibility("hidden")));
 
-/* Return: whether tracing is on: the process was started by `uaio trace`. */
+/* Return: whether tracing is on, because `uaio trace` has started the process. */
 static inline bool uaio_trace_is_on(void)
 {
-	/* relaxed: the ring was mapped before this thread began */
+	/*
+	 * relaxed: if tracing is on, the ring was mapped before this thread began
+	 */
 	return unlikely(load_relaxed(&uaio_trace_on));
 }
 
 /*
- * Called when the library is loaded: map the ring that the environment variable names.
+ * Called when the library is loaded: map the ring that the variable UAIO_TRACE names.
  * Return: 0; -ENOENT: there is no variable, or the tracer is gone; or another error.
  */
 int uaio_trace_load(void);
 
 /*
- * Map the ring in file fd.
- * Return: 0; -ENOENT: fd is no ring; -EXDEV: its tracer is in another pid namespace;
+ * Map the ring in the file fd.
+ * Return: 0; -ENOENT: fd is no ring; -EXDEV: the tracer is in another pid namespace;
  * -ENOMEM.
  */
 int uaio_trace_map(int fd, struct uaio_trace_ring **ret_ring);
@@ -88,17 +91,21 @@ int uaio_trace_map(int fd, struct uaio_trace_ring **ret_ring);
 void uaio_trace_init(void);
 
 /*
- * Return: the next record of this thread's lane, to be filled in and then published by
- * uaio_trace_put(). NULL: there is no room; the record was counted as lost.
+ * Return: the next free record of this thread's lane. The caller fills it in and
+ * publishes it by uaio_trace_put(). NULL: the lane is full; the record was counted as
+ * lost.
  */
 struct uaio_trace_record *uaio_trace_next(void);
 void uaio_trace_put(void);
 
-/* Write the name of a file to the ring. Return: false if there is no room. */
+/*
+ * Write the name of a file to this thread's lane.
+ * Return: false if there is no room.
+ */
 bool uaio_trace_put_name(const struct uaio_trace_name *name);
 
 #ifdef UAIO_TESTING
-/* For tests: trace into ring from now on; NULL: stop. */
+/* For tests only: from now on write records to ring; NULL: stop tracing. */
 void uaio_trace_to(struct uaio_trace_ring *ring);
 #endif
 
