@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * calls - what functions of the C library cost beyond their system call, in a program
- * without rings and requests. It is run plainly, and with the library loaded, which
- * interposes these functions.
+ * calls - measures how much time C library functions take in addition to their system
+ * calls. The program itself uses no AIO and no io_uring. Run it twice: without the
+ * library, and with the library loaded, whose wrappers interpose these functions.
  *
- * A slice times many calls of a function, then as many bare system call instructions; its
- * figure is the difference. So the time that the kernel takes cancels out. The program
- * prints one JSON object. For each function it has the median of all slices in ns, as
- * "call" and "beyond". It also says whether the library is loaded.
+ * For each function, the program measures slices: a slice is many calls of the
+ * function, then as many bare system call instructions. The difference is the
+ * function's own time, without the kernel's part. The program prints one JSON object,
+ * with the medians of all slices in ns: "call" is the time of a whole call, "beyond"
+ * the difference. "libraries" is above 0 if the library is loaded.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -91,7 +92,10 @@ static long make_poll(unsigned i)
 #endif
 }
 
-/* Map over an existing page, so that no memory accumulates. */
+/*
+ * Each call replaces the mapping of has.page. Otherwise each call would leave one more
+ * mapping behind.
+ */
 static long call_mmap(unsigned i)
 {
 	(void)i;
@@ -120,7 +124,7 @@ static const struct function {
 	const char *name;
 	void (*prepare)(void);
 	long (*call)(unsigned i);
-	/* the system call, made by an inline instruction */
+	/* makes the system call of `call` by an inline instruction */
 	long (*make)(unsigned i);
 } functions[] = {
 	{ "epoll_wait", prepare_nothing, call_epoll_wait, make_epoll_wait },

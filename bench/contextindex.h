@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Indexes of contexts, which lead from a handle to the context
+ * Two indexes of kernel AIO contexts: each finds the context that belongs to a handle
  *
- * These are two indexes from before kernel AIO had a table: the list that it used, and the
- * radix tree that was proposed. The benchmark compares them with the library's
- * (aio/ctxtab.h), in a separate program (index.c) and within the library (ctx-index.c).
+ * The library now uses a table (aio/ctxtab.h), and earlier used the list; the radix
+ * tree was only proposed. Two benchmarks compare the list and the radix tree with the
+ * table: index.c in a program of its own, ctx-index.c inside the library.
  *
  *   list    listindex.c: one list of all contexts, newest first
- *   radix   radixindex.c: a radix tree over the page numbers of the handles
+ *   radix   radixindex.c: a radix tree; a context's key is the page number of its
+ *           handle, which is an address
  *
- *   I1  Freed memory is reused only for the same type (base/slab.h), so a late
- *       reader finds old data of the right type.
- *   I2  find() finds a context that was there from before its call until after it,
- *       whatever other threads insert and remove meanwhile.
- *   I3  For an unknown handle find() returns NULL or any context that was ever
- *       there: its caller compares the handle, as the library does.
+ *   I1  Freed memory is reused only for objects of the same type (base/slab.h). So a
+ *       find() that still reads a removed object reads an object of the right type.
+ *   I2  find() finds a context that is in the index during the whole call, whatever
+ *       other threads insert and remove meanwhile.
+ *   I3  For a handle that is not in the index, find() returns NULL or any context
+ *       that was ever in the index. So its caller compares the context's handle, as
+ *       the library does.
  *
- * Exclusion           find  reserve, insert, remove, bytes
- *   find                -             -	   X: under the caller's lock
- *   all the others      -             X	   -: free to run at the same time
+ * Exclusion: find() needs no lock; any of the functions may run at the same time. The
+ * callers of reserve(), insert(), remove() and bytes() hold a lock, so that only one of
+ * these four runs at a time.
  *
- * There is one index of each kind in a process.
+ * A process has at most one index of each kind.
  */
 #ifndef BENCH_CONTEXTINDEX_H
 #define BENCH_CONTEXTINDEX_H
@@ -28,24 +30,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONTEXTINDEX_FUNCTIONS(index)                             \
-	/* Start with no contexts. */                             \
-	void index##_init(void);                                  \
-	/* Allocate for the next insert. Return: 0 or -ENOMEM. */ \
-	int index##_reserve(void);                                \
-	/* Follows a reserve; handle is not NULL, and is new. */  \
-	void index##_insert(uint64_t handle, void *context);      \
-	/* The handle must be in the index. */                    \
-	void index##_remove(uint64_t handle);                     \
-	/* Return: by I2 and I3. Context: any thread. */          \
-	void *index##_find(uint64_t handle);                      \
-	/* Return: size, without what is only reserved. */        \
+#define CONTEXTINDEX_FUNCTIONS(index)                              \
+	/* Make the index empty. */                                \
+	void index##_init(void);                                   \
+	/* Allocate what insert() needs. Return: 0 or -ENOMEM. */  \
+	int index##_reserve(void);                                 \
+	/* Call reserve() before. handle is new, and not 0. */     \
+	void index##_insert(uint64_t handle, void *context);       \
+	/* The handle must be in the index. */                     \
+	void index##_remove(uint64_t handle);                      \
+	/* Return: NULL, or a context; compare its handle (I3). */ \
+	void *index##_find(uint64_t handle);                       \
+	/* Return: bytes of memory in use, not reserved. */        \
 	size_t index##_bytes(void)
 
 CONTEXTINDEX_FUNCTIONS(list_index);
 CONTEXTINDEX_FUNCTIONS(radix_index);
 
-/* The functions of an index, for programs that use several. */
+/* The functions of one index as pointers, for programs that use several indexes. */
 struct contextindex {
 	const char *name;
 	void (*init)(void);

@@ -1,30 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * crowd - thousands of clients of a server in another process
+ * crowd - runs thousands of clients of a server that is another process
  *
- * 	crowd KIND PORT PID [-m MS] [-w MS] [-c MS] CONNECTIONS...
+ *	crowd KIND PORT PID [-m MS] [-w MS] [-c MS] CONNECTIONS...
  *
- * KIND is echo: the server sends each message back; or http: the answer to `GET /N` is N
- * bytes that depend on N. Each client sends its next request as soon as it has the answer
- * to the previous one, and checks every byte of the answer. One thread runs all clients, by
- * epoll.
+ * KIND names the protocol. With echo, the server sends each message back. With http,
+ * the server answers `GET /N` with N bytes that depend on N. Each client sends its next
+ * request as soon as it has the answer to the previous one, and checks every byte of
+ * the answer. One thread runs all clients, by epoll.
  *
- * The program measures for each number of CONNECTIONS in turn. First the clients talk
- * unmeasured (-w), then measured (-m), then while the server's system calls are counted
- * (-c), which slows the server down. Each phase lasts until there were also as many answers
- * as clients. At the end no client sends a request, and each must have received all
- * answers.
+ * The program measures for each number of CONNECTIONS in turn, in three phases: a
+ * warm-up (-w, not measured), the measured phase (-m), and a phase in which the program
+ * counts the server's system calls (-c), which slows the server down. MS is the least
+ * duration of a phase. The phase goes on until the clients have received as many
+ * answers as there are clients. At the end the clients send no more requests, and the
+ * program checks that each client has received all its answers.
  *
- * For each number it prints a JSON object of the measured phase, on one line:
+ * For each number of CONNECTIONS the program prints a JSON object about the measured
+ * phase, on one line:
  *
- * 	connections, usecs
- * 	requests		answered requests
- * 	p50_us, p99_us		median and 99th percentile of the answer time
- * 	cpu_us, switches	of all threads of the server, PID
- * 	own_cpu_us		of this process
- * 	calls			the server's system calls per request; -1: they
- * 				cannot be counted here
- * 	memory_kib		of the server, without file pages
+ *   connections, usecs	number of connections, and duration of the phase
+ *   requests		answered requests
+ *   p50_us, p99_us	median and 99th percentile of the answer time
+ *   cpu_us, switches	processor time and context switches of all threads of the
+ *			server, the process PID
+ *   own_cpu_us		processor time of this process
+ *   calls		the server's system calls per request; -1: this machine
+ *			does not let the program count them
+ *   memory_kib		the server's memory, without pages of files
  */
 #include <dirent.h>
 #include <errno.h>
@@ -52,9 +55,12 @@ enum {
 	BODY_MIN = 100,
 	BODIES = 64,
 	ANSWER_MAX = 512,
-	PERIOD = 251,   /* an HTTP body repeats after this many bytes */
-	AT_ONCE = 500,  /* connections begun together: fewer than any backlog */
-	ADDRESSES = 50, /* client addresses; each has about 28 000 ports */
+	/* the body of an HTTP answer repeats after this many bytes */
+	PERIOD = 251,
+	/* connections opened at a time; a listen backlog is longer */
+	AT_ONCE = 500,
+	/* client addresses; each has about 28 000 ports to connect from */
+	ADDRESSES = 50,
 	EVENTS = 512,
 	MAX_TIMES = 1 << 23,
 	MAX_THREADS = 512,
@@ -88,7 +94,7 @@ static struct client *clients;
 static size_t nr_clients, nr_waiting;
 static bool asks_on;
 static uint64_t nr_answers;
-static uint32_t *times; /* answer times in microseconds */
+static uint32_t *times; /* time from request to answer, in microseconds */
 static size_t nr_times;
 static bool takes_times;
 static int epoll_fd;
@@ -104,9 +110,7 @@ static _Noreturn void fail_errno(const char *what)
 	fail(what, strerror(errno));
 }
 
-/*
- * Requests and expected answers
- */
+/* The clients' requests and the answers that they expect */
 
 static void make_noise(void)
 {
@@ -195,7 +199,9 @@ static void hear(struct client *client)
 		answered(client);
 }
 
-/* Read the answers that are there. If there are none, wait up to `timeout` milliseconds. */
+/*
+ * Read the answers that have arrived. If none has, wait up to `timeout` milliseconds.
+ */
 static void hear_some(int timeout)
 {
 	struct epoll_event events[EVENTS];
@@ -209,7 +215,10 @@ static void hear_some(int timeout)
 		hear(&clients[events[i].data.u32]);
 }
 
-/* Exchange messages for that time, and until there were as many answers as clients. */
+/*
+ * Exchange messages for at least ms milliseconds, and until the number of new answers
+ * is at least the number of clients.
+ */
 static void talk(int ms)
 {
 	uint64_t end = now_ns() + (uint64_t)ms * 1000000;
@@ -225,9 +234,7 @@ static void hear_all(void)
 		hear_some(HANGS_MS);
 }
 
-/*
- * Opening and closing connections
- */
+/* Opening and closing the clients' connections */
 
 static void come(size_t i)
 {
@@ -247,14 +254,20 @@ static void come(size_t i)
 	if (connect(clients[i].fd, (void *)&address, sizeof(address)))
 		fail_errno("connect");
 	setsockopt(clients[i].fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	/* Reset on close, so that no port stays in TIME_WAIT. */
+	/*
+	 * SO_LINGER with a time of 0 makes close() reset the connection, so that its
+	 * port does not stay in TIME_WAIT.
+	 */
 	setsockopt(clients[i].fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	event.data.u32 = (uint32_t)i;
 	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, clients[i].fd, &event))
 		fail_errno("epoll_ctl");
 }
 
-/* Connect AT_ONCE clients at a time. Each of them gets an answer before others connect. */
+/*
+ * Connect AT_ONCE clients at a time, and wait until each of them has received an answer
+ * before the next ones connect.
+ */
 static void come_all(size_t nr)
 {
 	clients = realloc(clients, nr * sizeof(*clients));
@@ -272,9 +285,7 @@ static void come_all(size_t nr)
 	}
 }
 
-/*
- * Resources that the server uses
- */
+/* Processor time and memory that the server uses */
 
 static long status_of(const char *path, const char *name)
 {
@@ -290,7 +301,7 @@ static long status_of(const char *path, const char *name)
 	return value;
 }
 
-/* Call the function for each thread of the server. */
+/* Call call() for each thread of the server. */
 static void for_each_thread(void (*call)(pid_t tid, void *arg), void *arg)
 {
 	char path[64];
@@ -348,7 +359,10 @@ static double cpu_us(pid_t pid)
 	return (double)used.tv_sec * 1e6 + (double)used.tv_nsec / 1e3;
 }
 
-/* Counting the server's system calls, by a tracepoint in each of its threads */
+/*
+ * Count the server's system calls, by a tracepoint (perf_event_open) for each of its
+ * threads.
+ */
 
 struct counters {
 	long id;

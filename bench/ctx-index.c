@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libuaio with another index of contexts: io_submit and io_getevents find a context in
- * the list or the radix tree (contextindex.h; INDEX names it), as kernel AIO did before
- * it had a table. Only for measurements.
+ * libuaio with another index of kernel AIO contexts, for measurements only. The
+ * released library finds a context by a table (aio/ctxtab.h). Here io_submit and
+ * io_getevents find it by the index that the macro INDEX names: list_index or
+ * radix_index (contextindex.h).
  *
- * The index changes together with the table, under the table's lock. The table still
- * gives out numbers, and io_cancel and io_destroy, which are not measured, use it. The
- * library's own code finds a ring that mremap() moved.
+ * When a context is inserted or removed, the index changes together with the table,
+ * under the table's lock. The table still allocates the contexts' ids. io_cancel and
+ * io_destroy, which are not measured, still find contexts by the table. If mremap() has
+ * moved a context's ring, the library's own code finds the context.
  *
- * When the counters are read, the library writes to the file that UAIO_INDEX names: which
- * index it has, and how many contexts were inserted. This proves which index was used.
+ * If the environment variable UAIO_INDEX names a file, each read of the library's
+ * counters appends a line to the file: the index's name, and how many contexts were
+ * inserted. The line proves that the benchmark used this index.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -39,11 +42,19 @@ static int reserve_locked(struct uaio_ctxtab *tab, uint32_t *ret_id);
 static void set_locked(struct uaio_ctxtab *tab, uint32_t id,
 		       struct uaio_ctx *ctx);
 
-/* In aio/ctx.c, these calls are calls of the functions of this file. */
+/*
+ * In aio/ctx.c, included below, these macros replace calls by calls of this file's
+ * functions. The definition of uaio_ctx_find() there has its name in brackets, so the
+ * macro does not rename it.
+ */
 #define uaio_ctx_find(handle) find_by_index(handle)
 #define uaio_ctxtab_free_id_locked reserve_locked
 #define uaio_ctxtab_set_locked set_locked
-/* This file also replaces the table entry by which the library finds kernel AIO. */
+/*
+ * In aio/ctx.c, UAIO_DOOR would add kernel AIO to the library's table of interfaces.
+ * Here it only makes of_table point to what would be added: this file adds index_door
+ * instead.
+ */
 #undef UAIO_DOOR
 #define UAIO_DOOR(row) static const struct uaio_door *const of_table = &(row)
 #include "aio/ctx.c"
@@ -51,8 +62,8 @@ static void set_locked(struct uaio_ctxtab *tab, uint32_t id,
 #undef uaio_ctxtab_free_id_locked
 #undef uaio_ctxtab_set_locked
 
-/* under the table's lock */
-/* by id: the handle under which the context was inserted */
+/* protected by the context table's lock: */
+/* for each context's id, the handle under which the context was inserted */
 static struct uaio_ctxtab handles;
 static unsigned long nr_put;
 
@@ -64,7 +75,7 @@ static int start_with_index(void)
 	return of_table->start();
 }
 
-/* The table of handles always has the same free ids as the table of contexts. */
+/* Both tables, of handles and of contexts, always have the same free ids. */
 static int reserve_locked(struct uaio_ctxtab *tab, uint32_t *ret_id)
 {
 	uint32_t id;
@@ -81,7 +92,10 @@ static int reserve_locked(struct uaio_ctxtab *tab, uint32_t *ret_id)
 static void set_locked(struct uaio_ctxtab *tab, uint32_t id,
 		       struct uaio_ctx *ctx)
 {
-	/* The table only stores the address: it never uses it as a pointer to a context. */
+	/*
+	 * The address of the ring is the handle. The table `handles` stores it in place
+	 * of a context, and never accesses memory there.
+	 */
 	struct uaio_ctx *handle = ctx ? (void *)ctx->ring.map : NULL;
 
 	if (ctx) {
@@ -99,8 +113,10 @@ struct uaio_ctx *find_by_index(uint64_t handle)
 	struct uaio_ctx *ctx = OF(INDEX, find)(handle);
 
 	/*
-	 * A ring that lies in the library's memory has not been moved. The table's lock may
-	 * be held.
+	 * If INDEX has no such handle, the handle may be the address of a moved ring.
+	 * But an address in the library's ring memory is never one of a moved ring, so
+	 * return NULL here. uaio_moved_find() would acquire the table's lock, which the
+	 * caller may hold.
 	 */
 	if (likely(ctx) || uaio_ringmem_contains(handle))
 		return ctx;
@@ -132,7 +148,10 @@ static void count_index(struct uaio_counters *counters)
 	counters->table_bytes = OF(INDEX, bytes)();
 	nr = nr_put;
 	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
-	/* Report the size of the index only, without the table of ring addresses. */
+	/*
+	 * of_table->count() has added the index of ring memory, which only the table
+	 * needs. Report only the bytes of INDEX, in table_bytes.
+	 */
 	counters->index_bytes = 0;
 	if (path && nr)
 		tell(path, nr);

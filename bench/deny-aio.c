@@ -3,14 +3,14 @@
  * deny-aio [--uring | --container | --old] [--errno NAME] -- command: run a program
  * without kernel AIO.
  *
- * A seccomp filter answers the six calls of kernel AIO with an error, by default
- * ENOSYS, as a sandbox or container runtime does. If NAME is KILL, the filter kills the
- * calling process.
+ * A seccomp filter answers the six system calls of kernel AIO with an error, as in a
+ * sandbox or a container. The error is ENOSYS, or NAME with --errno. If NAME is KILL,
+ * the filter kills the calling process.
  *
- * --uring denies the three calls of io_uring instead. --container denies the calls that
- * container engines deny by default, with the engines' errors: this includes io_uring
- * and not kernel AIO. --old denies, with ENOSYS, all system calls newer than Linux 5.0.
- * All descendants of the command inherit the filter.
+ * --uring denies the three system calls of io_uring instead. --container denies the
+ * system calls that container engines deny by default, with the same errors; these
+ * calls include io_uring, but not kernel AIO. --old answers all system calls newer than
+ * Linux 5.0 with ENOSYS. All descendants of the command inherit the filter.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -26,7 +26,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Numbers of Linux 5.12 and 5.14, missing in older headers. */
+/* System call numbers of Linux 5.12 and 5.14, which older headers lack. */
 #ifndef __NR_mount_setattr
 #define __NR_mount_setattr 442
 #endif
@@ -36,14 +36,18 @@
 
 #define ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { KILL = -1 }; /* used instead of an error number */
+/* value of `error` that means: the filter kills the process */
+enum { KILL = -1 };
 
-/* Which calls are denied; also values of long options, outside the range of characters. */
+/*
+ * Which system calls to deny. getopt_long() returns these values for the long options,
+ * so they are larger than every character, which stands for a short option.
+ */
 enum what { AIO = 256, URING, CONTAINER, OLD };
 
 /*
- * The first new number after Linux 5.0 (pidfd_send_signal). From there on, all
- * architectures use the same numbers for calls.
+ * The first system call number after Linux 5.0 (pidfd_send_signal). From this number
+ * on, all architectures have the same numbers.
  */
 enum { FIRST_NEW_CALL = 424 };
 
@@ -69,10 +73,10 @@ static const int uring_calls[] = {
 };
 
 /*
- * System calls that Docker's default filter refuses to a container with the default
- * capabilities (moby/profiles, seccomp v0.3.0; containerd's filter is derived likewise).
- * The list contains the calls that libseccomp 2.5 knows and that the kernel still has.
- * Docker lists the allowed calls, so it refuses newer calls, too.
+ * System calls that Docker's default filter denies to a container with the default
+ * capabilities (moby/profiles, seccomp v0.3.0; containerd derives its filter from the
+ * same source). Docker's filter denies every call that it does not name. This list has
+ * only the denied calls that libseccomp 2.5 knows and that the kernel still has.
  */
 static const int container_calls[] = {
 	SCMP_SYS(acct),
@@ -128,7 +132,9 @@ static const int container_calls[] = {
 	SCMP_SYS(vhangup),
 };
 
-/* Flags of clone() that are denied, as a container may not create namespaces. */
+/*
+ * clone() with one of these flags is denied, as a container may not create namespaces.
+ */
 static const scmp_datum_t container_clone_flags[] = {
 	CLONE_NEWCGROUP, CLONE_NEWIPC,  CLONE_NEWNET, CLONE_NEWNS,
 	CLONE_NEWPID,    CLONE_NEWUSER, CLONE_NEWUTS,
@@ -144,7 +150,10 @@ static void usage(FILE *to)
 	      to);
 }
 
-/* Return: the errno with that name, KILL, or 0. */
+/*
+ * Return: the number of the errno with that name, KILL for "KILL", or 0 for any other
+ * name.
+ */
 static int errno_named(const char *name)
 {
 	for (size_t i = 0; i < sizeof(errnos) / sizeof(errnos[0]); i++)
@@ -185,8 +194,9 @@ static int refuse_as_container(scmp_filter_ctx filter)
 }
 
 /*
- * Written in BPF, because libseccomp cannot compare call numbers. Calls of x32 have
- * higher numbers than all others.
+ * Deny all system calls from FIRST_NEW_CALL on. The filter is written in BPF, because
+ * libseccomp cannot compare call numbers. It also denies the calls of x32, whose
+ * numbers are higher than all others.
  *
  * Return: 0, or a negative errno.
  */
@@ -208,7 +218,7 @@ static int deny_new_calls(void)
 }
 
 /*
- * Loading the filter also sets no_new_privs, so no privilege is needed.
+ * Load the filter. This also sets no_new_privs, so the program needs no privilege.
  *
  * Return: 0, or a negative errno.
  */

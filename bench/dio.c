@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dio VARIANT [REQUESTS]: the cost of allocating, initialising and freeing the
- * descriptor of a 1 MiB O_DIRECT request (src/split/split.h).
+ * dio VARIANT [REQUESTS]: measures the struct that describes a 1 MiB O_DIRECT request
+ * in the library (src/split/split.h), called descriptor here: how long it takes to
+ * allocate, initialise and free one.
  *
- *   whole	from a slab; all of the descriptor is cleared
- *   prefix	from a slab; only the members before the runners are cleared: this is
- *		what the library does
- *   malloc	like prefix, by malloc() and free()
+ *   whole	allocate from a slab, and clear the whole descriptor
+ *   prefix	allocate from a slab, and clear only the members before the array
+ *		of runners, as the library does
+ *   malloc	like prefix, but with malloc() and free()
  *
- * Each variant then fills in the state and runners of such a request. With REQUESTS,
- * the program sets up that many inside dio_counted(), so that a profiler can count only
- * this function. Without REQUESTS, it times them.
+ * Each variant then fills in the state and the runners (work items that execute parts
+ * of the request). With REQUESTS, the program sets up that many descriptors inside
+ * dio_counted(), so that a profiler can count this function alone. Without REQUESTS,
+ * the program times them.
  *
- * It prints one JSON object: nanoseconds per descriptor (0 if not timed), and which
- * members were initialised in a descriptor filled with poison.
+ * It prints one JSON object: nanoseconds per descriptor (0 if not timed), and how much
+ * of a descriptor each step initialises. To find this, the program first fills a
+ * descriptor with a byte pattern (POISON).
  */
 #include "split/split.h"
 
@@ -24,7 +27,7 @@
 #include "handles.h"
 
 enum {
-	BATCH = 64, /* requests of a round */
+	BATCH = 64, /* number of requests in a round */
 	REQUEST_BYTES = 1 << 20,
 	NR_SLOTS = REQUEST_BYTES / UAIO_SEGMENT_BYTES,
 	SLAB_BYTES = 65536,
@@ -35,7 +38,7 @@ enum way { WHOLE, PREFIX, MALLOC, NR_WAYS };
 
 static struct uaio_slab slab;
 
-/* What the descriptors point to as their request; its contents are never read. */
+/* Each descriptor points to this object as its request; nothing reads it. */
 static char request[1];
 
 static inline struct uaio_split *take(enum way way)
@@ -75,7 +78,10 @@ static inline void fill(struct uaio_split *split, unsigned nr_runners)
 	uaio_split_begin(split, nr_runners);
 }
 
-/* This function is inlined once for each way, so that the way is a constant. */
+/*
+ * Each caller passes a constant `way`. Inlining lets the compiler drop the code of the
+ * other ways.
+ */
 
 static inline __attribute__((always_inline)) void set_up_batch(enum way way)
 {
@@ -123,7 +129,10 @@ static const struct variant {
 
 void dio_counted(round_fn *round, size_t nr_rounds);
 
-/* Not inlined: a profiler finds the function by its name, even in a stripped program. */
+/*
+ * Not inlined, so that a profiler finds the function by its name. `used` and the
+ * missing static keep its symbol.
+ */
 __attribute__((noinline, used)) void dio_counted(round_fn *round,
 						 size_t nr_rounds)
 {
@@ -142,8 +151,8 @@ static size_t nr_not_poison(const void *begin, size_t len)
 }
 
 struct found {
-	size_t cleared_bytes; /* bytes that are cleared before anything else */
-	size_t nr_runners;    /* runners that were written to */
+	size_t cleared_bytes; /* bytes that clear() sets, before fill() */
+	size_t nr_runners;    /* number of runners that fill() writes to */
 };
 
 static struct found initialise_poison(enum way way, unsigned nr_runners)
@@ -209,8 +218,8 @@ int main(int argc, char **argv)
 	if (argc == 3) {
 		nr_rounds = count_argument(argv[2]) / BATCH;
 		/*
-		 * Run once unmeasured: the slab's first allocation, for example, costs time
-		 * only once.
+		 * Run one round unmeasured, because the slab's first allocation, for
+		 * example, costs more than later ones.
 		 */
 		variants[way].round(NULL);
 		dio_counted(variants[way].round, nr_rounds);

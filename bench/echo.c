@@ -3,19 +3,22 @@
  * echo - an echo server and its clients, to be run on the kernel and under `uaio run
  * --uring=always`
  *
- * 	echo HOW [-n BUSY] [-i IDLE] [-m MS] [-t]
+ *	echo HOW [-n BUSY] [-i IDLE] [-m MS] [-t]
  *
- * HOW is epoll: a plain server without io_uring; ring: one request for each receive and
- * each send; or multishot: one multishot receive per connection, into provided buffers. A
- * child process has BUSY TCP connections over the loopback device: it sends on all of them,
- * then receives on all. It has IDLE further connections, which stay silent. -t: the
- * kernel's cheapest ring (SINGLE_ISSUER and DEFER_TASKRUN).
+ * HOW is the kind of server. epoll: a plain server without io_uring. ring: one io_uring
+ * request for each receive and each send. multishot: one multishot receive per
+ * connection, into provided buffers. The clients are a child process with BUSY TCP
+ * connections over the loopback device: it sends on all of them, then receives on all.
+ * IDLE further connections stay silent. -t uses the kernel's cheapest ring
+ * (SINGLE_ISSUER and DEFER_TASKRUN).
  *
- * It prints one JSON object about the server:
+ * The program prints one JSON object about the server:
  *
- * 	requests, usecs		messages sent back, and the time this took
- * 	cpu_us, switches	of all its threads in that time
- * 	rings			descriptors that are rings of the kernel
+ *	requests, usecs		messages sent back, and the measured time
+ *	cpu_us, switches	processor time and context switches of all the server's
+ *				threads in that time
+ *	rings			number of the server's descriptors that are rings of the
+ *				kernel
  */
 #include <dirent.h>
 #include <errno.h>
@@ -49,7 +52,7 @@ static struct job {
 	bool is_cheap;
 } job = { .nr_busy = 1, .ms = 300 };
 
-/* the server's descriptors; busy connections first */
+/* descriptors of the server's connections; the busy ones come first */
 static int fds[MAX_CONNECTIONS];
 static char buffers[MAX_CONNECTIONS][MESSAGE];
 static char provided[BUFFERS][MESSAGE];
@@ -109,7 +112,10 @@ static _Noreturn void run_clients(const struct sockaddr_in *address)
 	exit(0);
 }
 
-/* The servers. Each returns when all busy connections have ended. */
+/*
+ * The servers. Each server function returns when the clients have closed all busy
+ * connections.
+ */
 
 static void send_back(int fd, const char *message, ssize_t len)
 {
@@ -146,7 +152,7 @@ static void serve_by_epoll(void)
 	}
 }
 
-/* user_data of a request: KINDS * connection + one of RECEIVED and SENT */
+/* A request's user_data is KINDS * (index of its connection) + RECEIVED or SENT. */
 enum { RECEIVED, SENT, KINDS };
 
 static struct io_uring ring;

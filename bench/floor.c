@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The floor: the least that an io_submit in user space can do
+ * floor - a replacement of libaio that does as little as possible: an io_submit in user
+ * space cannot do less
  *
- * Preloaded before libaio, it executes the read or write inside io_submit by one system
- * call, and returns the event in io_getevents. No library that completes requests inline
- * can be faster. The difference between this and uaio is uaio's own cost.
+ * The replacement is preloaded before libaio. Its io_submit executes the read or write
+ * by one system call; its io_getevents returns the event. No library that executes
+ * requests inside io_submit can be faster. So the difference between uaio and this
+ * replacement is uaio's own cost.
  *
- * It is deliberately unsafe. A handle is a pointer that is never checked. A context
- * belongs to one thread at a time, and a full ring overwrites its events. io_getevents
- * never waits, so it may return fewer than min_nr. A read that blocks blocks io_submit.
- * Unknown operations are refused; forks, signals and closed files are ignored.
+ * The replacement is deliberately unsafe. A handle is a pointer that is never checked.
+ * A context may be used by only one thread at a time, and when its ring is full, new
+ * events overwrite old ones. io_getevents never waits, so it may return fewer than
+ * min_nr events. A read that blocks also blocks io_submit. Unknown operations are
+ * refused. Forks, signals and closed files are ignored.
  *
- * With FLOOR_REPORT=file each context counts its requests in its own cache line of that
- * file, mapped shared. Word 0 is the number of contexts, word 8 * i the requests of
- * context i. The counts stay true however the process ends.
+ * If FLOOR_REPORT names a file, each context counts its requests in a cache line of
+ * that file, which is mapped shared. The file is an array of 64-bit words: word 0 is
+ * the number of contexts, word 8 * i the requests of context i. The counts stay valid
+ * however the process ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -121,7 +125,7 @@ EXPORT int io_getevents(struct floor *ctx, long min_nr, long nr,
 {
 	long got = 0;
 
-	(void)min_nr; /* wait for nothing: all submitted requests have completed */
+	(void)min_nr; /* never wait: all submitted requests have completed */
 	(void)timeout;
 	while (got < nr && ctx->head != ctx->tail)
 		events[got++] = ctx->events[ctx->head++ & ctx->mask];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of growth.c for kernel AIO, with n polls waiting in a context, and for POSIX
- * AIO, with n reads of a pipe waiting.
+ * Rows (measurements) of growth.c for kernel AIO and POSIX AIO. With kernel AIO, n
+ * polls wait in a context during the measurement. With POSIX AIO, n reads of a pipe
+ * wait, except that the row lio-listio times n reads itself.
  */
 #include <aio.h>
 #include <errno.h>
@@ -63,7 +64,7 @@ static void submit_polls(aio_context_t context, struct iocb *iocbs, size_t n,
 	}
 }
 
-/* Time reads that complete at once. */
+/* Time reads of a file in memory, which complete at once. */
 static void measure_read(const struct row *row, struct meter *meter, size_t n)
 {
 	static char memory[BYTES];
@@ -102,7 +103,9 @@ static void measure_cancel(const struct row *row, struct meter *meter, size_t n)
 		while (nr < n && nr < meter->wanted && !meter_is_late(meter)) {
 			struct io_event event;
 
-			/* A cancelled request also posts an event. */
+			/*
+			 * A cancelled poll also posts an event, so take the event.
+			 */
 			if (syscall(SYS_io_cancel, context, &iocbs[order[nr++]],
 				    &event) < 0 &&
 			    errno != EINPROGRESS)
@@ -165,7 +168,7 @@ static struct aiocb *read_pipe(size_t n, int fd)
 	return blocks;
 }
 
-/* Time aio_suspend for one completed request, while n reads wait. */
+/* Time aio_suspend for a read that completes at once, while n reads wait. */
 static void measure_suspend(const struct row *row, struct meter *meter,
 			    size_t n)
 {
@@ -189,7 +192,11 @@ static void measure_suspend(const struct row *row, struct meter *meter,
 	meter_end(meter, 0);
 }
 
-/* Keep the first read, which glibc has given to a thread and cannot cancel. */
+/*
+ * glibc cannot cancel the read that was submitted first, because a thread already
+ * executes it. So this read stays in flight, and the row times how n later reads are
+ * cancelled.
+ */
 static void measure_aio_cancel(const struct row *row, struct meter *meter,
 			       size_t n)
 {

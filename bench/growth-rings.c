@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of growth.c with n rings (usually in an epoll), n threads with a ring each, or n
- * files or buffers registered with one ring.
+ * Rows (measurements) of growth.c for n rings, which one epoll watches in some rows;
+ * for n threads with a ring each; and for one ring with n registered files or buffers.
  *
- * The member `op` of a row is the call that is timed while the rings exist.
+ * In a row, `op` names the function whose calls are timed while the n rings exist.
  */
 #include <errno.h>
 #include <linux/io_uring.h>
@@ -65,7 +65,7 @@ static void measure_make(const struct row *row, struct meter *meter, size_t n)
 
 enum call { EPOLL_WAIT, POLL, SELECT };
 
-/* Return: how many descriptors are ready. */
+/* Return: how many ready descriptors the call reports. */
 static int call_once(enum call call, int epoll, int fd)
 {
 	struct epoll_event event;
@@ -110,7 +110,10 @@ static struct ring *open_rings(int epoll, size_t n)
 	return rings;
 }
 
-/* Sleep in the epoll until a ring has a completion, and consume it. */
+/*
+ * Wait in epoll_wait() until a ring has a completion, and consume the completion.
+ * Return: the ring's index.
+ */
 static size_t take_notified(int epoll, struct ring *rings)
 {
 	struct epoll_event event;
@@ -179,9 +182,7 @@ static void measure_pipes(const struct row *row, struct meter *meter, size_t n)
 	meter_end(meter, 0);
 }
 
-/*
- * Registered files and buffers
- */
+/* Measurements with registered files and buffers */
 
 static void measure_files(const struct row *row, struct meter *meter, size_t n)
 {
@@ -291,7 +292,10 @@ static void *make_nops(void *arg)
 	return NULL;
 }
 
-/* Each thread makes many no-ops, so that the cost of switching threads does not matter. */
+/*
+ * Each thread makes so many no-ops that the cost of starting and switching threads does
+ * not matter.
+ */
 static void measure_threads(const struct row *row, struct meter *meter,
 			    size_t n)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of growth.c for io_uring, with n waiting requests: each operation cancels,
- * updates or completes one of them.
+ * Rows (measurements) of growth.c for io_uring, while n requests wait. Each timed
+ * operation cancels, updates or completes one of the n requests.
  *
- * In a row, `fill` is the operation of the n requests, `files` what they wait for, and
- * `op` the timed operation. `order` is the order in which it visits the n requests.
- * COMPLETE is a write to the request's file.
+ * The members of a row: `fill` is the opcode of the n requests, `files` the kind of
+ * files for which they wait. `op` is the timed operation, and `order` the order in
+ * which it visits the n requests. COMPLETE writes to a request's file, so that the
+ * request completes.
  */
 #include <errno.h>
 #include <linux/io_uring.h>
@@ -17,14 +18,16 @@
 #include "growth.h"
 
 enum files { NO_FILES, ONE_PIPE, PIPES, EVENTFDS };
-/* Timed operations that are no opcodes of io_uring. */
+/* Values of `op` that are not opcodes of io_uring. */
 enum { COMPLETE = 1000, CANCEL_BY_FD, UPDATE };
 
 #define OF_OPERATION (UINT64_C(1) << 40)
 
 struct waiting {
 	struct ring ring;
-	/* per request: the descriptor that it reads, and the one to write to */
+	/*
+	 * for each request: the descriptor that it reads, and the one to write to
+	 */
 	int *in, *out;
 	uint64_t *buffers;
 	struct __kernel_timespec hour;
@@ -92,7 +95,10 @@ static void submit_waiting(struct waiting *all, const struct row *row, size_t n)
 	ring_enter(&all->ring, 0);
 }
 
-/* Return: how many completions the operation causes. */
+/*
+ * Prepare the timed operation on request `at`.
+ * Return: how many completions the operation causes.
+ */
 static unsigned put_operation(struct waiting *all, const struct row *row,
 			      size_t at)
 {
@@ -120,7 +126,11 @@ static void complete_one(struct waiting *all, size_t at)
 	uint64_t one = 1;
 	int res;
 
-	/* Write one byte to the pipe, which completes one of the waiting reads. */
+	/*
+	 * Write to the request's file, so that its waiting read completes. A write to a
+	 * pipe has one byte. A write to an eventfd, where in[at] is the same descriptor
+	 * as out[at], has eight.
+	 */
 	if (write(all->out[at], &one, all->in[at] == all->out[at] ? 8 : 1) < 0)
 		fail("write", errno);
 	ring_enter(&all->ring, 1);
@@ -154,7 +164,11 @@ static void measure_waiting(const struct row *row, struct meter *meter,
 	size_t *order = indices(n, (enum order)row->order);
 
 	make_waiting(&all, row, n);
-	/* An update leaves all n requests waiting; any other operation ends one. */
+	/*
+	 * An update leaves all n requests in flight, so submit the requests once,
+	 * before the loop. Any other operation ends a request, so each round of the
+	 * loop submits all requests.
+	 */
 	if (row->op == UPDATE)
 		submit_waiting(&all, row, n);
 	do {
@@ -162,7 +176,10 @@ static void measure_waiting(const struct row *row, struct meter *meter,
 
 		if (row->op != UPDATE)
 			submit_waiting(&all, row, n);
-		/* Do not time the first cancel: with it, the library builds its index. */
+		/*
+		 * Do not time the first cancel: during this call the library builds an
+		 * index of all requests that wait.
+		 */
 		if (!meter->ops && n > 1)
 			operate(&all, row, order[nr++]);
 		nr_before = nr;
@@ -173,7 +190,7 @@ static void measure_waiting(const struct row *row, struct meter *meter,
 	} while (meter_wants(meter));
 }
 
-/* Time the first READ of each eventfd, which is ready. */
+/* Time the first READ of each of n eventfds, all of which are ready. */
 static void measure_first(const struct row *row, struct meter *meter, size_t n)
 {
 	struct waiting all;

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * growth - the processor time of an operation while n other objects of its kind exist
+ * growth - measures the processor time of an operation on one object, such as a request
+ * or a ring, while n other objects exist
  *
- * 	growth ROW OPERATIONS N...
- * 	growth
+ *	growth ROW OPERATIONS N...
+ *	growth
  *
- * The program runs on the kernel and under `uaio run --uring=always`. For each N a
- * separate process creates the N objects of the row, and times OPERATIONS operations,
- * or as many as fit into about two seconds. Without arguments it prints the names of
- * the rows. Otherwise it prints one JSON object per line:
+ * The program runs on the kernel, and under `uaio run --uring=always`. ROW names a
+ * measurement. For each N, a separate process creates N objects and times OPERATIONS
+ * operations, or as many as it can do in about two seconds. Without arguments the
+ * program prints the names of all rows. With arguments it prints one JSON object per N
+ * on a line:
  *
- * 	n		the number of others
- * 	ns, ops		processor time of an operation, and how many were timed
- * 	error		in place of both: what failed because N is too large
- * 	has_library	whether libuaio is mapped
- * 	has_kernel_ring	whether the process has a ring of the kernel
+ *	n		the number of other objects
+ *	ns, ops		processor time per operation, and how many were timed
+ *	error		instead of ns and ops: what failed because N is too large
+ *	has_library	whether libuaio is mapped
+ *	has_kernel_ring	whether the process has a ring of the kernel
  */
 #include <dirent.h>
 #include <errno.h>
@@ -88,7 +90,9 @@ static uint64_t processor_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Return: the time that reading the clock itself adds to each measurement. */
+/*
+ * Return: the processor time, in ns, that reading the clock adds to each measurement.
+ */
 static uint64_t clock_ns(void)
 {
 	static uint64_t least;
@@ -176,7 +180,7 @@ static _Noreturn void measure(const struct row *row, size_t wanted, size_t n)
 {
 	struct meter meter = { .wanted = wanted };
 
-	/* SIGALRM ends a process that hangs. */
+	/* If the measurement hangs, SIGALRM ends the process. */
 	alarm(HUNG_S);
 	row->measure(row, &meter, n);
 	printf("\"ns\": %.1f, \"ops\": %llu, \"has_library\": %s, "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by the sources of growth.c: the meter, which adds up the processor time of
- * operations, and helpers of the rows.
+ * Shared by the source files of the program growth: the meter, which adds up the
+ * processor time of the timed operations, and helper functions for the rows.
  */
 #ifndef BENCH_GROWTH_H
 #define BENCH_GROWTH_H
@@ -13,15 +13,16 @@
 #include "ring.h"
 
 /*
- * Measures a row: operations among n other objects. The row repeats meter_begin(), some
- * operations and meter_end() while meter_wants() returns true.
+ * The meter of one row for one n. The row calls meter_begin(), executes some
+ * operations, and calls meter_end(), as long as meter_wants() returns true.
  */
 struct meter {
-	size_t wanted;  /* operations to time */
-	uint64_t ops;   /* operations timed so far */
-	uint64_t ns;    /* their processor time, in all threads */
-	uint64_t began; /* processor time at the last meter_begin() */
-	uint64_t late;  /* wall clock at which the row ends at the latest */
+	size_t wanted; /* operations to time */
+	uint64_t ops;  /* operations timed so far */
+	/* processor time of the operations timed so far, in all threads, in ns */
+	uint64_t ns;
+	uint64_t began; /* processor time at the last meter_begin(), in ns */
+	uint64_t late;  /* time of CLOCK_MONOTONIC at which the row must end */
 };
 
 void meter_begin(struct meter *meter);
@@ -31,23 +32,25 @@ bool meter_wants(const struct meter *meter);
 
 struct row {
 	const char *name;
-	/* Time operations among n other objects. The process ends afterwards. */
+	/*
+	 * Create n objects and time operations. The process ends after this function.
+	 */
 	void (*measure)(const struct row *row, struct meter *meter, size_t n);
-	/* The meaning of these depends on the row: see the file that defines the row. */
+	/* The file that defines the row explains these members. */
 	int fill, files, op, order;
 };
 
-/* Each ends with a row whose name is NULL. */
+/* Each array ends with a row whose name is NULL. */
 extern const struct row uring_rows[], ring_rows[], aio_rows[];
 
 enum order { NEWEST_FIRST, AT_RANDOM };
 
 void *room_for(size_t nr, size_t bytes);
-/* Return: the indices 0 to n - 1 in that order. */
+/* Return: an array of the indices 0 to n - 1 in the given order. */
 size_t *indices(size_t n, enum order order);
 /* Return: a random number below n. */
 size_t random_below(size_t n);
-/* Return: a file in memory, with some bytes of content. */
+/* Return: the descriptor of a file in memory, 64 KiB long. */
 int file_in_memory(void);
 
 #endif /* BENCH_GROWTH_H */

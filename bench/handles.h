@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by programs that create many contexts: mainly the hot set and how it is timed, so
- * that the figures of lookup.c and index.c can be compared.
+ * Shared by programs that create many kernel AIO contexts. All of them look up the same
+ * set of handles (the hot set) and measure time in the same way, so that the figures of
+ * lookup.c and index.c can be compared.
  *
- * The hot set is 16 handles spread evenly over all N (with repetition if there are fewer).
- * There are so few of them that their contexts stay in the cache.
+ * The hot set is 16 handles at equal distances among all N; if N is below 16, some
+ * handles are in it twice. It is small, so its contexts stay in the processor's cache.
  */
 #ifndef BENCH_HANDLES_H
 #define BENCH_HANDLES_H
@@ -38,9 +39,10 @@ static inline int compare_doubles(const void *a, const void *b)
 }
 
 /*
- * A round does the measured operation nr times: for example, it looks up every handle of a
- * hot set once. Rounds run until a slice of time is full. The clock is read once per batch
- * of rounds, whose size is found by trying.
+ * A round is one call of round(), which executes the measured operation nr times: for
+ * example, it looks up each handle of the hot set once. A batch is a number of rounds
+ * between two readings of the clock. The function doubles this number until a batch
+ * takes long enough. A slice consists of batches that together take at least SLICE_NS.
  *
  * Return: nanoseconds per operation, the median of several slices.
  */

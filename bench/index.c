@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index PLACES THREADS N: the cost of an index of N contexts, in a separate process. The
- * indexes are the library's table, and two older designs (contextindex.h).
+ * index PLACES THREADS N: measures an index of N kernel AIO contexts in a program of
+ * its own. The indexes are the library's table, and two older designs (contextindex.h).
  *
- * PLACES says where the handles are:
+ * PLACES says at which addresses the contexts' handles are:
  *
- *   dense    where the library puts its rings: side by side
- *   sparse   as in the discussion of 2013, four bits apart: 0x4000, 0x40000 ...
- *            0x400000000000, the highest possible address; further handles are
- *            scattered over all lower pages
+ *   dense    side by side, where the library puts its rings
+ *   sparse   as in the discussion of 2013: each handle is 16 times the previous one
+ *            (0x4000, 0x40000 ... 0x400000000000, the last that is a possible
+ *            address); all further handles are pseudorandom pages below 2^47
  *
- * The table does not depend on PLACES: like the library, it uses the number in the
- * ring, and the rings are where the library puts them.
+ * The table finds a context by the id in the context's ring, as in the library. All
+ * rings are where the library puts them, whatever PLACES says. So PLACES does not
+ * change the table's figure.
  *
- * Each thread looks up the hot set (handles.h); a wrong context ends the program. It
- * prints a line for each index: its name, nanoseconds per lookup, and bytes of the
- * whole index.
+ * Each thread looks up the handles of the hot set (handles.h). If an index returns a
+ * wrong context, the program ends with an error. The program prints a line for each
+ * index: the index's name, nanoseconds per lookup, and bytes of the whole index.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -41,7 +42,7 @@ enum {
 	CHECKED = 1024,
 };
 
-/* A context, with only the members that lookups need. */
+/* A context with only the members that a lookup uses. */
 struct context {
 	uint64_t handle;
 	struct uaio_ring_map *ring;
@@ -58,7 +59,7 @@ static void fail(const char *what, int error)
 
 /* places */
 
-/* A fixed pseudorandom sequence: every run measures the same handles. */
+/* A fixed pseudorandom sequence, so that every run measures the same handles. */
 static uint64_t scattered(uint64_t i)
 {
 	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u;
@@ -89,7 +90,7 @@ static void make_contexts(size_t nr, bool is_sparse)
 	}
 }
 
-/* the library's table, used as in aio/ctx.c */
+/* The library's table, called in the same way as by aio/ctx.c. */
 
 static void table_insert(struct context *context)
 {
@@ -119,7 +120,7 @@ struct hot_set {
 	struct context contexts[HOT];
 };
 
-/* A wrong result ends the program. */
+/* If a lookup found a wrong context, end the program. */
 static void check(const struct context *found, const struct context *wanted)
 {
 	if (!found || found->handle != wanted->handle)
@@ -169,7 +170,7 @@ static void *look(void *arg)
 	return NULL;
 }
 
-/* Return: nanoseconds per lookup and thread. */
+/* Return: nanoseconds per lookup, in each of the threads. */
 static double time_lookups(round_fn *look_up, size_t nr, unsigned nr_threads)
 {
 	struct looker *lookers = calloc(nr_threads, sizeof(*lookers));

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lines - two threads with a ring and a file each, whose memory accesses are traced
+ * lines - runs two threads, each with a ring and a file of its own, so that valgrind
+ * can trace the threads' memory accesses
  *
  *	lines nop|read|pipe REQUESTS
  *
- * It runs under `valgrind --tool=lackey --trace-mem=yes`. The requests are no-ops,
- * reads in memory, or reads of an empty pipe, which the thread then writes to. After
- * some warm-up requests both threads make REQUESTS more. Each thread writes to its half
- * of `marks` before and after these. The program prints the address of `marks` and the
- * memory map.
+ * The program runs under `valgrind --tool=lackey --trace-mem=yes`. The requests are
+ * no-ops, reads of a file in memory, or reads of an empty pipe, to which the thread
+ * then writes. After some warm-up requests each thread makes the REQUESTS to be traced.
+ * Before the first and after the last of these requests, the thread writes to its half
+ * of `marks`. In the trace, the two writes show where the requests begin and end.
+ * Finally the program prints the address of `marks` and the memory map.
  */
 #include <errno.h>
 #include <linux/io_uring.h>
@@ -28,7 +30,10 @@ static struct {
 	pthread_barrier_t settled, done;
 } job;
 
-/* Each thread writes to its row at the begin and at the end. */
+/*
+ * Thread i writes to marks[i][0] before the traced requests and to marks[i][1] after
+ * them.
+ */
 static volatile uint64_t marks[2][2];
 
 _Noreturn void fail(const char *what, int error)

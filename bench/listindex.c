@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One list of all contexts, newest first: a lookup walks it up to the handle without a
- * lock. An inserted context becomes the newest, a removed one is unlinked.
+ * One list of all contexts, newest first. A lookup walks the list without a lock until
+ * it finds the handle. Inserting puts a context first, removing unlinks it.
  *
- * I2 of contextindex.h holds because a reader reaches all later entries from any entry: a
- * removed entry keeps its link to the next. If the entry is used again, it is the newest,
- * and from its link all other entries are reached.
+ * A lookup finds every context that stays in the list (I2 of contextindex.h), for these
+ * reasons: from any entry, a reader reaches all entries that were inserted before it. A
+ * removed entry keeps its link to the next entry. If the memory of a removed entry is
+ * used again, it becomes the newest entry, whose link leads to all others.
  */
 #include "contextindex.h"
 
@@ -30,7 +31,8 @@ static struct {
 	struct entry *newest; /* atomic, written under the lock */
 
 	/* under the lock */
-	struct entry *spare; /* owns: the reserved entry, or NULL */
+	/* the entry for the next insert, which the list owns; or NULL */
+	struct entry *spare;
 	size_t nr;
 	struct uaio_slab entries;
 } list;
@@ -57,9 +59,10 @@ void list_index_insert(uint64_t handle, void *context)
 	list.spare = NULL;
 	list.nr++;
 	/*
-	 * A late reader may be at this entry. Store the context before the handle, so
-	 * that a reader that finds the handle finds the context. Store the link before
-	 * the entry becomes visible.
+	 * The entry's memory may have held an entry that was removed, and a reader may
+	 * still read it. Store the context before the handle, so that a reader that
+	 * finds the handle also finds the context. Store the link before the entry
+	 * becomes visible.
 	 */
 	store_release(&entry->context, context);
 	store_release(&entry->handle, handle);
@@ -71,7 +74,10 @@ void list_index_remove(uint64_t handle)
 {
 	struct entry **link = &list.newest, *entry;
 
-	/* relaxed: links and handles are only written under the lock, which is held */
+	/*
+	 * relaxed: links and handles are written only under the lock, which the caller
+	 * holds
+	 */
 	while ((entry = load_relaxed(link)) &&
 	       load_relaxed(&entry->handle) != handle)
 		link = &entry->next;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lookup N...: the time to find one of N contexts, for each N in turn, in rising order;
- * contexts are added to the existing ones.
+ * lookup N...: measures how long it takes to find one of N contexts, for each N in
+ * turn. Each N is larger than the one before; the program keeps its contexts and adds
+ * new ones.
  *
- * This is an ordinary libaio program: run plainly it measures the kernel, under `uaio run`
- * it measures uaio. io_submit() of no requests looks up the context and returns 0: this is
- * what is timed. The program leaves destroying the contexts to its exit, because each
- * io_destroy() of the kernel waits for a grace period.
+ * This is an ordinary libaio program. Run plainly it measures the kernel; under `uaio
+ * run` it measures uaio. The program times io_submit() of 0 requests, which looks up
+ * the context and returns 0. The program does not call io_destroy(), which waits for an
+ * RCU grace period in the kernel.
  *
- * It prints N, nanoseconds per lookup, and how many rings of kernel AIO were mapped
- * meanwhile: all or none, which proves whether the kernel or uaio was measured.
+ * The program prints N, nanoseconds per lookup, and how many kernel AIO rings were
+ * mapped during the measurement. If there was one mapped ring for each context, the
+ * kernel was measured; if there was none, uaio was measured.
  */
 #include <libaio.h>
 #include <stdio.h>

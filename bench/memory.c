@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory N...: the memory of a context with one event.
+ * memory N...: measures the memory of a kernel AIO context that has room for one event.
  *
- * This is an ordinary libaio program for `uaio run`; the kernel's contexts are kernel
- * memory and invisible here. For each N a child process creates N contexts, then does
- * one read in each.
+ * This is an ordinary libaio program for `uaio run`. The kernel's own contexts are
+ * kernel memory, which the program cannot see. For each N a child process creates N
+ * contexts, then reads once in each.
  *
- * It prints a line for each N with N and three numbers per context. The first is the bytes
- * of memory and page tables after creation, the second after use. The third is the bytes of
- * index (table of ids, index of addresses) that the library reports, or "-" if the library
- * does not report it.
+ * The program prints a line for each N: N, and three numbers of bytes per context. The
+ * first is the memory, with page tables, after the contexts were created; the second
+ * after each context was used. The third is the library's index (table of ids, and
+ * index of addresses), as the library reports it, or "-" if the library does not report
+ * it.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -40,8 +41,8 @@ static long kib_of(const char *path, const char *name)
 }
 
 /*
- * Use smaps_rollup, which counts the resident set exactly: statm and status may lag behind
- * by dozens of pages per CPU.
+ * Only smaps_rollup counts the resident set exactly: statm and status may be wrong by
+ * dozens of pages per CPU.
  */
 static double bytes_used(void)
 {
@@ -79,7 +80,9 @@ static void use(io_context_t context, int fd)
 		fail("io_getevents", -ret);
 }
 
-/* The program is linked to libaio only, so it looks up the library's function. */
+/*
+ * Find uaio_get_counters() by dlsym(), because the program is linked to libaio only.
+ */
 static void print_index_bytes(size_t nr)
 {
 	int (*get_counters)(struct uaio_counters *);
@@ -105,7 +108,11 @@ static void measure(size_t nr)
 
 	if (!contexts || fd < 0)
 		fail("setup", ENOMEM);
-	/* Touch this memory and stdio's buffers now, so that they do not count later. */
+	/*
+	 * Before the first measurement, write to the array, and call bytes_used(),
+	 * which makes stdio allocate its buffers. So this memory is not counted as
+	 * memory of contexts.
+	 */
 	for (size_t i = 0; i < nr; i++)
 		*(volatile io_context_t *)&contexts[i] = NULL;
 	bytes_used();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The io_uring side of nop.c: io-wq executes its no-ops (IOSQE_ASYNC).
+ * The io_uring variant of nop.c. The no-ops have IOSQE_ASYNC, so that threads of io-wq
+ * execute them.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,8 +17,8 @@ static struct io_uring ring;
 static void begin(const struct nop_plan *plan)
 {
 	/*
-	 * io-wq counts no-ops as bounded work, as they have no file. Allow as many bounded
-	 * workers as uaio has.
+	 * io-wq counts no-ops as bounded work, because they have no file. Allow as many
+	 * bounded workers as the library's variants have.
 	 */
 	unsigned limits[2] = { plan->nr_fixed + 1, 0 };
 	int ret = io_uring_queue_init(NOP_RING_ENTRIES, &ring, 0);
@@ -68,7 +69,10 @@ static void round_of(unsigned depth)
 		nop_fail("not one event for each request", -EPROTO);
 }
 
-/* Return: whether the thread in /proc/self/task with that name belongs to io-wq. */
+/*
+ * name: an entry of /proc/self/task.
+ * Return: whether this thread belongs to io-wq.
+ */
 static bool is_iowq(const char *name)
 {
 	char path[300], comm[32] = "";

@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * nop VARIANT ROUNDS DEPTH FIXED: how many no-ops per second go through workers.
+ * nop VARIANT ROUNDS DEPTH FIXED: measures how many no-ops per second worker threads
+ * execute.
  *
- * This is the program that came with the proposal of fixed (permanent) workers for
- * io_uring. Each round submits DEPTH no-ops for workers in one call, then DEPTH times waits
- * for an event and reaps it. Here the program links the library, whose work queue has one
- * of these setups:
+ * The program comes from the proposal of fixed (permanent) workers for io_uring. A
+ * round submits DEPTH no-ops for workers by one call, then DEPTH times waits for one
+ * event and reaps it. The program links the library, and sets up the library's work
+ * queue in one of these ways:
  *
- *   single, single+batches   FIXED + 1 normal workers on one list
- *   round-robin              FIXED workers with private lists, filled in turn as
- *                            in the proposal, and one normal worker
+ *   single, single+batches   FIXED + 1 normal workers, which share one list
+ *   round-robin              FIXED workers with a private list each, to which no-ops
+ *                            are added in turn, as in the proposal; and one normal
+ *                            worker
  *   packed, packed+batches   like round-robin, but one list is filled before the
  *                            next
  *
- * With batches, events are posted together. For comparison there is a variant with the same
- * number of workers:
+ * With "batches", a worker posts several events at a time. One more variant, with the
+ * same number of workers, is for comparison:
  *
- *   io_uring                 if the program was built with liburing
+ *   io_uring                 the kernel's io-wq; only if built with liburing
  *
- * It prints one JSON object: the time and the rate; the workers' processor time during
- * IDLE_MS without work, from QUIET_MS after the last no-op; and the work queue's
- * counters, which prove the variant.
+ * The program prints one JSON object: the time and the rate; the processor time that
+ * idle workers use; and the work queue's counters, which prove that the variant was
+ * used. The idle workers are measured for IDLE_MS, which begins QUIET_MS after the last
+ * no-op.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -46,7 +49,8 @@ enum {
 	IDLE_MS = 100,
 	BATCH_EVENTS = 16,
 	COUNTED_ROUNDS = 100,
-	LIST_ITEMS = 10000000, /* items of a private list, as in the proposal */
+	/* length limit of a private list, as in the proposal */
+	LIST_ITEMS = 10000000,
 };
 
 static uint64_t handle;
@@ -92,8 +96,9 @@ static void set_up_queue(const struct nop_plan *plan)
 
 	uaio_wq_tune(&variant->tuning);
 	/*
-	 * The total number of workers: one normal worker, and the fixed ones if there are
-	 * any.
+	 * The limit counts normal and fixed workers together. So a variant with fixed
+	 * workers has one normal worker; a variant without them has nr_fixed + 1 normal
+	 * workers.
 	 */
 	ret = uaio_wq_limit_workers(UAIO_BOUNDED, (int)plan->nr_fixed + 1);
 	if (ret < 0)
@@ -195,8 +200,9 @@ static void print_nr(const char *name, uint64_t nr)
 }
 
 /*
- * The sink (where events are posted) whose posts are counted, in separate rounds without
- * timing.
+ * A sink is the struct of functions by which the library posts events. In separate
+ * rounds, which are not timed, count_post() replaces post() of the sink `counted`: it
+ * counts the call, then calls the replaced function.
  */
 static const struct uaio_sink *counted;
 static uint64_t nr_posts; /* atomic */
@@ -292,8 +298,8 @@ static uint64_t others_cpu_ns(void)
 	uint64_t all = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 
 	/*
-	 * This thread runs between the two readings of the processes' time, so use the
-	 * middle.
+	 * The two readings of this thread's time enclose the reading of the process's
+	 * time, so use their mean.
 	 */
 	own = (own + clock_ns(CLOCK_THREAD_CPUTIME_ID)) / 2;
 	return all > own ? all - own : 0;

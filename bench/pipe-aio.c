@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sides (implementations) of pipe.c that use kernel AIO: the kernel's own, or this
- * library's, linked into the program and tuned in different ways.
+ * The implementations (sides) of pipe.c that use AIO: the kernel's, or this library's,
+ * which is linked into the program and tuned in several ways.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,9 @@
 #include "aio/ring.h"
 #include "pipe.h"
 
-/* Each function returns what the kernel's does: a result or -errno. */
+/*
+ * The AIO functions of the kernel or of this library. Each returns a result, or -errno.
+ */
 static const struct calls {
 	long (*setup)(unsigned nr_events, uint64_t *handle);
 	long (*submit)(uint64_t handle, long nr, struct iocb **iocbs);
@@ -30,7 +32,7 @@ static const struct calls {
 
 static uint64_t handle;
 
-/* the four calls of the kernel's AIO that the benchmark needs */
+/* the kernel's AIO, by system calls */
 
 static long result_of(long ret)
 {
@@ -74,7 +76,7 @@ static const struct calls of_uaio = {
 	.destroy = uaio_aio_destroy,
 };
 
-/* requests and events, for both sides */
+/* requests and events, for the kernel's and the library's AIO */
 
 static void submit(const struct pipe_request *requests, unsigned nr)
 {
@@ -166,8 +168,8 @@ static void uaio_begin(const struct pipe_side *side, unsigned nr_requests)
 	if (ret < 0)
 		pipe_fail("io_setup", (int)ret);
 	/*
-	 * The variant with delayed kicks is the library's default, so there is nothing to
-	 * set.
+	 * The variant pipe_delayed_kick is the library's default, so it needs no
+	 * tuning.
 	 */
 	if (side != &pipe_delayed_kick)
 		uaio_ready_tune(&tuning);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The side of pipe.c that uses read() and write(), which block.
- */
+/* The implementation (side) of pipe.c that uses read() and write(), which block. */
 #include <errno.h>
 #include <unistd.h>
 

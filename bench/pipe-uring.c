@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The side of pipe.c that uses io_uring. One system call submits and waits, as in
- * clients that minimise calls.
+ * The implementation (side) of pipe.c that uses io_uring. One system call submits the
+ * requests and waits, as in programs that minimise system calls.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -18,7 +18,10 @@ static void begin(const struct pipe_side *side, unsigned nr_requests)
 	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE };
 	int ret;
 
-	/* With DEFER_TASKRUN, the waiting thread posts completions while it waits. */
+	/*
+	 * With DEFER_TASKRUN, completions are posted only by the thread that waits,
+	 * inside its system call.
+	 */
 	if (side == &pipe_uring_deferred)
 		params.flags |=
 			IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
@@ -35,7 +38,10 @@ static struct io_uring_sqe *get_sqe(void)
 
 	if (sqe)
 		return sqe;
-	/* The SQ ring is full: submit now, as many requests may precede a wait. */
+	/*
+	 * The SQ ring is full. Submit now, because the caller may submit any number of
+	 * requests before it waits.
+	 */
 	ret = io_uring_submit(&ring);
 	if (ret != SQ_ENTRIES)
 		pipe_fail("io_uring_submit", ret < 0 ? ret : -EAGAIN);

@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pipe WORK VARIANT ROUNDS [COUNT]: the cost of waiting for pipes and sockets.
+ * pipe WORK VARIANT ROUNDS [COUNT]: measures how much it costs to wait for pipes and
+ * sockets.
  *
  *   pipe	one thread moves 4 KiB through a pipe: a round submits a read,
- *		which finds nothing, and a write, and waits for both. Variants
- *		in which the read would block submit it second.
- *   ping-pong	two processes move 64 bytes to and fro through two pipes: a
- *		round submits the write and the read of the answer. With COUNT
- *		1 both run on one processor, with 2 on one each.
+ *		which finds the pipe empty, and a write, and waits for both.
+ *		If a read of an empty pipe would block the thread, the variant
+ *		submits the write first.
+ *   ping-pong	two processes send 64 bytes to and fro through two pipes: a
+ *		round submits a write, and the read of the answer. If COUNT is
+ *		1, both processes run on one processor; if 2, each has its own.
  *   parked	a read waits on each of COUNT socket pairs: a round makes one
- *		of them ready, waits for its event and reads again.
- *   parked-hot	like parked, but only 100 of them, spread evenly, become ready,
- *		few enough to avoid cache misses.
+ *		pair ready, waits for the read's event, and reads again.
+ *   parked-hot	like parked, but only 100 of the pairs become ready, at equal
+ *		distances, few enough to avoid cache misses.
  *
- * The variants are this library, with its readiness tuned: worker-for-each,
- * caller-runs, and caller-runs+delayed-kick, which is the default. For comparison there
- * are io_uring, io_uring+deferred, kernel (AIO) and plain (read() and write()). In pipe
- * there is also threads, where one thread reads and one writes.
+ * VARIANT names what executes a request when its file becomes ready. With this library:
+ * a worker thread (worker-for-each); or the program's thread that waits for the event
+ * (caller-runs; caller-runs+delayed-kick, the default). Other variants are for
+ * comparison: io_uring, io_uring+deferred, kernel (the kernel's AIO), and plain (read()
+ * and write()). For WORK pipe there is also threads: one thread reads and one writes.
  *
- * It prints one JSON object: the time, the process's context switches meanwhile, the
- * number of mapped rings, and the library's counters, which prove the variant. In
- * ping-pong it also has those of the other process, as "other".
+ * The program prints one JSON object: the time, the process's context switches in that
+ * time, the number of mapped rings, and the library's counters, which prove that the
+ * variant was used. For ping-pong, the member "other" has the counters of the second
+ * process.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -42,8 +46,8 @@ enum {
 	BALL = 64,
 	WARM_ROUNDS = 500,
 	HOT_PAIRS = 100,
-	SPARE_FDS = 100, /* descriptors in addition to the pairs' */
-	/* SIGALRM ends a process that hangs. */
+	SPARE_FDS = 100, /* descriptors besides those of the socket pairs */
+	/* seconds after which SIGALRM ends a process that hangs */
 	PATIENCE_S = 120,
 };
 
@@ -58,13 +62,13 @@ struct plan {
 struct work {
 	const char *name;
 	/*
-	 * Runs before the library starts. After the start the library would have to handle
-	 * each descriptor that is closed here.
+	 * Runs before the library starts, so that the library need not handle the
+	 * descriptors that this function closes.
 	 */
 	void (*prepare)(struct plan *plan);
 	void (*start)(const struct plan *plan);
 	void (*rounds)(const struct plan *plan, unsigned long nr);
-	/* Runs at the end: prints counters as members of a JSON object. */
+	/* Called at the end: prints counters as members of a JSON object. */
 	void (*print)(const struct plan *plan);
 };
 
@@ -103,7 +107,7 @@ static void print_counters(const struct pipe_side *side, FILE *file)
 		side->print(file);
 }
 
-/* Check the data, which begins with the number of its round. */
+/* Check that the data begins with the number of its round. */
 static void check_number(const void *block, uint64_t wanted)
 {
 	uint64_t number;
@@ -208,7 +212,10 @@ static void move_blocks(const struct plan *plan, unsigned long nr)
 
 /* the work ping-pong */
 
-/* report: a pipe from the other process, for its counters */
+/*
+ * The two pipes of ping-pong; and `report`, a pipe by which the other process sends its
+ * counters.
+ */
 static int from_other, to_other, report;
 static unsigned char ball_out[BALL], ball_in[BALL];
 
@@ -238,8 +245,8 @@ static void exchange(const struct plan *plan,
 }
 
 /*
- * The other process. It reads once, then for each round it writes and reads, but does not
- * read after the last round.
+ * Run the second process of ping-pong. It first reads a message. Then in each round it
+ * writes the answer and reads the next message; in the last round it only writes.
  */
 static void answer(const struct plan *plan)
 {
@@ -265,7 +272,7 @@ static void answer(const struct plan *plan)
 	exit(0);
 }
 
-/* Run on the n-th of the processors that this process may use. */
+/* Bind this process to the n-th of the processors that it may use. */
 static void run_on(unsigned nth)
 {
 	cpu_set_t mask, one;
@@ -294,7 +301,10 @@ static void make_other(struct plan *plan)
 	other = fork();
 	if (other < 0)
 		pipe_fail("fork", -errno);
-	/* Close the other process's ends, so that its exit gives an end of file. */
+	/*
+	 * Close the pipe ends that belong to the other process, so that this process
+	 * reads end of file when the other process ends.
+	 */
 	close(there[other != 0 ? 0 : 1]);
 	close(back[other != 0 ? 1 : 0]);
 	close(tells[other != 0 ? 1 : 0]);
@@ -341,7 +351,7 @@ static void print_other(const struct plan *plan)
 static struct pipe_request *reads; /* one per pair */
 static int *far_ends;
 
-/* Reduce the number of pairs if the descriptor limit requires it. */
+/* Raise the limit of descriptors. If that fails, reduce the number of pairs. */
 static void limit_pairs(struct plan *plan)
 {
 	const rlim_t needed = 2 * (rlim_t)plan->count + SPARE_FDS;
@@ -397,7 +407,7 @@ static void park(const struct plan *plan)
 		plan->side->submit(&reads[i], 1);
 }
 
-/* Return: a random index below count that differs from `last`. */
+/* Return: a random index from 0 to count - 1, other than `last`. */
 static unsigned other_than(unsigned last, unsigned count)
 {
 	static uint64_t seed = 1;
@@ -507,7 +517,7 @@ static const struct work *find_work(const char *name)
 	return NULL;
 }
 
-/* In the work pipe, the variant `threads` is plain with two threads. */
+/* In WORK pipe, the variant `threads` is the variant `plain` with two threads. */
 static const struct pipe_side *find_side(const char *name)
 {
 	for (unsigned i = 0; i < NR_SIDES; i++)

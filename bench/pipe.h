@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by the sides of pipe.c: uaio or the kernel's AIO (pipe-aio.c), io_uring
- * (pipe-uring.c), and read() and write() (pipe-plain.c).
+ * Shared by the implementations (sides) of pipe.c: this library's AIO or the kernel's
+ * (pipe-aio.c), io_uring (pipe-uring.c), and read() and write() (pipe-plain.c).
  */
 #ifndef BENCH_PIPE_H
 #define BENCH_PIPE_H
@@ -20,22 +20,22 @@ struct pipe_request {
 
 struct pipe_side {
 	const char *variant;
-	/* The submitting call blocks in a read of an empty pipe. */
+	/* A read of an empty pipe blocks the call that submits it. */
 	bool blocks;
 
-	/* Prepare for at most nr_requests in flight. */
+	/* Prepare the side for at most nr_requests requests in flight. */
 	void (*begin)(const struct pipe_side *side, unsigned nr_requests);
 	/*
-	 * Submit these requests in this order. One call submits them, at the latest when
-	 * the side waits.
+	 * Submit nr requests in their order, by one call. The side may delay this call
+	 * until the caller calls wait().
 	 */
 	void (*submit)(const struct pipe_request *requests, unsigned nr);
 	/*
-	 * Wait until these requests, at most PIPE_PAIR, are complete. No other request may
-	 * complete meanwhile.
+	 * Wait until the nr requests, at most PIPE_PAIR, are complete. No other request
+	 * may complete during the wait.
 	 */
 	void (*wait)(const struct pipe_request *requests, unsigned nr);
-	/* Start counting. NULL: the side has no counters. */
+	/* Start counting what print() prints. NULL: the side has no counters. */
 	void (*count)(void);
 	/* Print counters as members of a JSON object, each preceded by a comma. */
 	void (*print)(FILE *file);
@@ -49,20 +49,25 @@ extern const struct pipe_side pipe_caller_runs;
 extern const struct pipe_side pipe_delayed_kick; /* with caller-runs */
 extern const struct pipe_side pipe_kernel;
 extern const struct pipe_side pipe_plain;
-extern const struct pipe_side pipe_uring; /* only if built with liburing */
+/* Only defined if the program is built with liburing. */
+extern const struct pipe_side pipe_uring;
 extern const struct pipe_side pipe_uring_deferred;
 
-/* Print what failed, with -errno, and end the program. */
+/* Print what failed and the text for `error`, a -errno. End the program. */
 _Noreturn void pipe_fail(const char *what, int error);
 
 /*
- * A side calls this with the event of `request` while it waits for the `nr` requests at
- * `requests`. Return: the request's bit in their mask. Ends the program if it is none of
- * them or transferred too few bytes.
+ * A side that waits for the `nr` requests at `requests` calls this function for each
+ * event: `request` is the event's request, `res` its result.
+ * Return: a mask with one bit, whose number is the index of `request` in `requests`.
+ * Ends the program if `request` is not in `requests`, or transferred too few bytes.
  */
 unsigned pipe_take(const struct pipe_request *requests, unsigned nr,
 		   const struct pipe_request *request, long long res);
-/* Check that one event of each of the nr requests was reaped. */
+/*
+ * Check that one event of each of the nr requests was reaped. mask: all results of
+ * pipe_take(), combined by OR.
+ */
 void pipe_check_taken(unsigned mask, unsigned nr);
 
 #endif /* BENCH_PIPE_H */

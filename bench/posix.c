@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * posix - reads by POSIX AIO, to be run with the C library's own and under `uaio run`; or
- * reads of the same data in another way
+ * posix - measures reads by POSIX AIO. Run it twice: plainly, to measure the C
+ * library's POSIX AIO, and under `uaio run`. Other ways to read the same data are for
+ * comparison.
  *
- * 	posix WAY -f PATH [-d DEPTH] [-m MS]
+ *	posix WAY -f PATH [-d DEPTH] [-m MS]
  *
- * It reads 4 KiB at random offsets of PATH, which it creates and which is in the page
- * cache. WAY is how the program waits. A round submits DEPTH reads and waits for all of
- * them, except with aio_suspend:
+ * The program reads 4 KiB at random offsets of PATH, which it creates and which is in
+ * the page cache. WAY is how it waits for the reads. A round submits DEPTH reads and
+ * waits for all of them, except with aio_suspend:
  *
- * 	suspend			aio_suspend, with DEPTH reads in flight: each completed
- * 				read is submitted again
- * 	listio			one lio_listio, which waits
- * 	signal			a signal per read, awaited by sigwaitinfo
- * 	thread			a callback per read (SIGEV_THREAD)
- * 	libaio			no POSIX AIO, but one io_submit and one io_getevents
- * 	pread			no AIO
+ *	suspend			aio_suspend, with DEPTH reads in flight: each completed
+ *				read is submitted again
+ *	listio			one lio_listio call, which waits for all reads
+ *	signal			each read sends a signal; sigwaitinfo waits for them
+ *	thread			each read starts a callback (SIGEV_THREAD)
+ *	libaio			no POSIX AIO, but one io_submit and one io_getevents
+ *	pread			no AIO
  *
  * It prints one JSON object:
  *
- * 	requests, usecs		measured reads, and their time
- * 	cpu_us			processor time of all threads in that time
- * 	all_requests		including reads before and after the measurement
- * 	threads			of the process at the end
+ *	requests, usecs		number of measured reads, and their time
+ *	cpu_us			processor time of all threads in that time
+ *	all_requests		number of all reads, measured or not
+ *	threads			number of the process's threads at the end
  */
 #include <aio.h>
 #include <dirent.h>
@@ -42,7 +43,10 @@ enum {
 	MAX_DEPTH = 256,
 	BLOCK = 4096,
 	FILE_BYTES = 16 << 20,
-	/* Roughly this many requests run between two readings of the clock. */
+	/*
+	 * The program executes about this many requests before it reads the clock
+	 * again.
+	 */
 	BETWEEN_LOOKS = 64,
 };
 
@@ -53,7 +57,7 @@ static struct job {
 	char *buffers;
 	uint64_t random, nr_submitted;
 	struct aiocb aiocbs[MAX_DEPTH];
-	sem_t called; /* posted by each callback */
+	sem_t called; /* each callback posts this semaphore */
 	sigset_t signals;
 	io_context_t context;
 } job = { .depth = 1, .ms = 300 };
@@ -112,7 +116,9 @@ static void check_each(void)
 		check(i);
 }
 
-/* Wait for at least one read, and submit the completed reads again. */
+/*
+ * Wait until at least one read is complete, and submit the completed reads again.
+ */
 static void round_of_suspend(void)
 {
 	const struct aiocb *list[MAX_DEPTH];

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A radix tree over the page numbers of the handles, with 64 slots per node. It is as
- * high as the largest key needs, and an empty node is freed. A lookup goes down from
- * the root without a lock.
+ * A radix tree over the page numbers of the handles, with 64 slots per node. The tree
+ * has only as many levels as its largest key needs, and empty nodes are freed. A lookup
+ * goes from the root to a leaf without a lock.
  *
- * A node belongs to a level, 0 at the bottom, and its memory is never reused for
- * another level. So a reader always knows whether a slot holds a node or a context. I2
- * of contextindex.h holds because the nodes on the way to a present context are not
- * empty, hence not freed, and never move. The tree grows by a new root above the old
- * one, and shrinks only when its last context is removed.
+ * A node belongs to a level; level 0 is at the bottom. The node's memory is never
+ * reused for another level, so a reader always knows whether a slot holds a node or a
+ * context. A lookup finds every context that stays in the tree (I2 of contextindex.h):
+ * the nodes above such a context are not empty, so they are not freed, and nodes never
+ * move. To grow, the tree gets a new root above the old root. It shrinks only when its
+ * last context is removed.
  */
 #include "contextindex.h"
 
@@ -24,7 +25,10 @@ enum {
 	SLOT_BITS = 6,
 	NR_SLOTS = 1 << SLOT_BITS,
 	NR_LEVELS = (64 - PAGE_SHIFT + SLOT_BITS - 1) / SLOT_BITS,
-	/* spare nodes: a level may need a new root and a node on the way down */
+	/*
+	 * spare nodes for each level: an insert may need a node of this level as the
+	 * new root, and one between the root and the key's slot
+	 */
 	NR_SPARE = 2,
 	BATCH_BYTES = 65536,
 };
@@ -32,10 +36,13 @@ enum {
 struct node {
 	struct uaio_slab_node node;
 
-	uint32_t level;   /* immutable: the level of its slab */
-	uint32_t nr_used; /* used slots; under the lock */
+	/*
+	 * immutable: the memory of a node is reused only for nodes of the same level
+	 */
+	uint32_t level;
+	uint32_t nr_used; /* number of used slots; changed under the lock */
 
-	/* atomic, written under the lock; all are NULL when it is freed */
+	/* atomic, written under the lock; when a node is freed, all are NULL */
 	void *slots[NR_SLOTS];
 };
 
@@ -61,7 +68,7 @@ static unsigned slot_of(uint64_t key, uint32_t level)
 	return (unsigned)(key >> (level * SLOT_BITS)) % NR_SLOTS;
 }
 
-/* Return: whether a tree whose root has this level is too low for the key. */
+/* Return: whether the key has no slot in a tree whose root has this level. */
 static bool is_beyond(uint64_t key, uint32_t level)
 {
 	return key >> ((level + 1) * SLOT_BITS);
@@ -113,11 +120,17 @@ static struct node *take_spare(uint32_t level)
 static void fill(struct node *node, unsigned slot, void *value)
 {
 	node->nr_used++;
-	/* release: publishes the value's content. Pairs with radix_index_find(). */
+	/*
+	 * release: publishes the node or context to which value points. Pairs with
+	 * radix_index_find().
+	 */
 	store_release(&node->slots[slot], value);
 }
 
-/* Return: the root of a tree that has a slot for the key. */
+/*
+ * Add roots until the tree has a slot for the key.
+ * Return: the root.
+ */
 static struct node *grow_to(uint64_t key)
 {
 	struct node *root = radix.root, *above;
@@ -146,7 +159,10 @@ void radix_index_insert(uint64_t handle, void *context)
 	for (uint32_t level = node->level; level > 0; level--) {
 		unsigned slot = slot_of(key, level);
 
-		/* relaxed: only written under the lock, which is held */
+		/*
+		 * relaxed: slots are written only under the lock, which the caller
+		 * holds
+		 */
 		if (!load_relaxed(&node->slots[slot]))
 			fill(node, slot, take_spare(level - 1));
 		node = load_relaxed(&node->slots[slot]);
@@ -165,7 +181,10 @@ void radix_index_remove(uint64_t handle)
 	top = node->level;
 	for (level = top; level > 0; level--) {
 		path[level] = node;
-		/* relaxed: only written under the lock, which is held */
+		/*
+		 * relaxed: slots are written only under the lock, which the caller
+		 * holds
+		 */
 		node = load_relaxed(&node->slots[slot_of(key, level)]);
 		UAIO_CHECK(node);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Small files in the page cache: each file is opened, read with one request, and
- * closed. With a depth, that many files are opened, read with requests submitted
- * together, and closed.
+ * The work "files" (a kind of load) of replaces.c: the program opens a small file in
+ * the page cache, reads it by one request, and closes it. If the depth is above 1, the
+ * program opens several files, submits all reads together, and closes the files.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads or writes at random offsets of one file. The file is allocated and either in
- * the page cache or not, or it is a hole. Each event is followed by the next request.
+ * The works "read" and "write" (kinds of load) of replaces.c, at random offsets of one
+ * file. The file is either allocated (and in the page cache or not), or a hole. For
+ * each completed request the program submits another.
  */
 #include <errno.h>
 #include <fcntl.h>

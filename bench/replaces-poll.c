@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POLL requests on sockets, in two works.
+ * Two works (kinds of load) of replaces.c, which use POLL requests of kernel AIO
+ * on sockets.
  *
- * ping-pong: a byte goes between two processes. IOCB_FLAG_RESFD names an eventfd, which
- * each process watches by its own epoll. Without AIO, a thread with a second epoll
- * relays readiness to the eventfd.
+ * ping-pong: two processes send a byte to and fro. Each process waits for an eventfd by
+ * epoll. Its POLL request on the socket names the eventfd by IOCB_FLAG_RESFD. Without
+ * AIO, another thread of the process waits for the socket by a second epoll, and writes
+ * to the eventfd.
  *
- * sockets: a request waits on each of many sockets. Some of them become ready at a
- * time, are read, and get a new request. Without AIO, one epoll watches all sockets.
+ * sockets: a POLL request waits on each of many sockets. In each round some sockets
+ * become ready; the program reads from them and submits new requests for them. Without
+ * AIO, one epoll watches all sockets.
  */
 #include <errno.h>
 #include <poll.h>
@@ -26,9 +29,10 @@
 
 enum {
 	SOCKETS = 5000,
-	READY = 100,    /* sockets that become ready at a time */
-	STEP = 7,       /* distance between sockets that become ready */
-	SPARE_FDS = 64, /* descriptors in addition to the sockets' */
+	READY = 100, /* number of sockets that a round makes ready */
+	/* if a round makes socket i ready, the next one is socket i + STEP */
+	STEP = 7,
+	SPARE_FDS = 64, /* descriptors besides those of the sockets */
 };
 
 /* Return: the call's result. Ends the program if the call failed. */
@@ -44,7 +48,7 @@ static void send_byte(int socket)
 	checked("send", send(socket, "u", 1, MSG_NOSIGNAL));
 }
 
-/* Return: whether a byte was read. It is false once the other end is closed. */
+/* Return: true if a byte was read; false if the other end is closed. */
 static bool take_byte(int socket)
 {
 	char byte;
@@ -64,7 +68,10 @@ static void watch(int epoll, int fd, uint32_t events, uint32_t number)
 	checked("epoll_ctl", epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event));
 }
 
-/* Return: how many events epoll_wait gives: at least 1, at most `most`. */
+/*
+ * Wait for events of the epoll.
+ * Return: how many there are: at least 1, at most `most`.
+ */
 static size_t wait_for(int epoll, struct epoll_event *events, size_t most)
 {
 	int nr;
@@ -75,7 +82,10 @@ static size_t wait_for(int epoll, struct epoll_event *events, size_t most)
 	return (size_t)checked("epoll_wait", nr);
 }
 
-/* Return: how many events were reaped, each checked to be POLLIN. */
+/*
+ * Reap events, and check that each one is POLLIN.
+ * Return: how many there were.
+ */
 static size_t reap_polls(io_context_t context, struct io_event *events,
 			 size_t most)
 {
@@ -99,7 +109,7 @@ static size_t reap_polls(io_context_t context, struct io_event *events,
 struct side {
 	int socket;
 	int eventfd;
-	int epoll; /* the program's, which watches the eventfd */
+	int epoll; /* the epoll in which the program waits for the eventfd */
 	io_context_t context;
 	struct iocb poll;
 	pthread_t relay; /* only without AIO */
@@ -108,7 +118,7 @@ struct side {
 static int near_end;
 static pid_t far_process;
 
-/* Write to the eventfd each time that the socket becomes ready. */
+/* Without AIO: write to the eventfd each time the socket becomes ready. */
 static void *run_relay(void *arg)
 {
 	const struct side *side = arg;
@@ -141,7 +151,10 @@ static void begin_side(const struct job *job, struct side *side, int socket)
 	}
 }
 
-/* The process's context, if any, was destroyed before. */
+/*
+ * Close the descriptors that begin_side() opened for this process, and the socket. The
+ * process's AIO context, if any, was destroyed before.
+ */
 static void end_side(const struct job *job, struct side *side)
 {
 	if (job->is_plain) {
@@ -168,7 +181,7 @@ static void wait_for_ball(const struct job *job, struct side *side)
 		reap_polls(side->context, &done, 1);
 }
 
-/* The second process: it answers until the socket is closed. */
+/* Run the second process, which answers until the first one closes the socket. */
 static _Noreturn void run_far(const struct job *job, int socket)
 {
 	struct side side;
@@ -207,14 +220,14 @@ static void set_up_ping_pong(struct job *job)
 	near_end = ends[0];
 }
 
-/* The first process, which sends first. */
+/* Run the first process, which sends the first byte. */
 static uint64_t run_ping_pong(const struct job *job, size_t thread)
 {
 	struct side side;
 	uint64_t nr = 0;
 	int status;
 
-	(void)thread; /* there is only thread 0 */
+	(void)thread; /* this work has only thread 0 */
 	begin_side(job, &side, near_end);
 	for (; !is_over(job); nr++) {
 		send_byte(near_end);
@@ -234,7 +247,7 @@ static uint64_t run_ping_pong(const struct job *job, size_t thread)
  * sockets
  */
 
-/* pairs[i][0]: the socket waited for; pairs[i][1] makes it ready */
+/* A request waits for pairs[i][0]; writing to pairs[i][1] makes it ready. */
 static int pairs[SOCKETS][2];
 
 static void allow_descriptors(rlim_t nr)
@@ -260,7 +273,7 @@ static void set_up_sockets(struct job *job)
 				   pairs[i]));
 }
 
-/* Make nr sockets ready, each once. */
+/* Make nr different sockets ready, beginning at a random one. */
 static void make_ready(size_t nr, uint64_t *random)
 {
 	size_t i;
@@ -277,7 +290,10 @@ struct polls {
 	struct io_event events[SOCKETS];
 };
 
-/* Reap the events of nr ready sockets. Move the requests of these to the front of all[]. */
+/*
+ * Reap the events of nr ready sockets. Put the requests of these sockets first in
+ * all[].
+ */
 static void take_ready(struct polls *polls, size_t nr)
 {
 	for (size_t done = 0; done < nr;) {
@@ -349,7 +365,7 @@ static uint64_t run_plain(const struct job *job)
 
 static uint64_t run_sockets(const struct job *job, size_t thread)
 {
-	(void)thread; /* there is only thread 0 */
+	(void)thread; /* this work has only thread 0 */
 	return job->is_plain ? run_plain(job) : run_polls(job);
 }
 

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * replaces - works (loads) by libaio, to be run on the kernel and under `uaio run`; or by
- * the same calls without AIO
+ * replaces - measures works (kinds of load) that use libaio. Run it on the kernel and
+ * under `uaio run`. With -p, the program does the same work without AIO, for
+ * comparison.
  *
- * 	replaces WORK PATH [-b BYTES] [-d DEPTH] [-t THREADS] [-s KIB] [-m MS]
- * 		 [-D] [-S] [-C] [-p]
+ *	replaces WORK PATH [-b BYTES] [-d DEPTH] [-t THREADS] [-s KIB] [-m MS]
+ *		 [-D] [-S] [-C] [-p]
  *
- * -b: bytes of a request. -d: requests in flight per thread. -t: threads, with a
- * context each. -s: size of the file. -m: duration. -D: O_DIRECT. -S: the file is a
- * hole. -C: it is not in the page cache. -p: no AIO, but DEPTH * THREADS threads that
- * make blocking calls; works with POLL say what they do instead.
+ * -b: bytes per request. -d: requests in flight per thread. -t: number of threads, each
+ * with its own context. -s: size of the file. -m: duration. -D: O_DIRECT. -S: the file
+ * is a hole. -C: the file is not in the page cache. -p: no AIO; instead DEPTH * THREADS
+ * threads make blocking calls. Works with POLL requests replace AIO in another way,
+ * which replaces-poll.c explains.
  *
  * It prints one JSON object:
  *
- * 	requests, usecs		measured requests, and their time
- * 	cpu_us, switches	of the process, and of a second one, in that time
- * 	rings_of_kernel_aio	which proves what ran
+ *	requests, usecs		number of measured requests, and their time
+ *	cpu_us, switches	processor time and context switches of the process, and
+ *				of the work's second process, in that time
+ *	rings_of_kernel_aio	mapped rings of the kernel's AIO: above 0 only if the
+ *				kernel was measured
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -74,13 +78,19 @@ static pthread_barrier_t begin, counted;
 
 void end_context(io_context_t context)
 {
-	/* Wait until all threads have finished and the rings have been counted. */
+	/*
+	 * The first barrier waits until all threads have finished, the second until
+	 * count_rings() has counted the rings.
+	 */
 	pthread_barrier_wait(&counted);
 	pthread_barrier_wait(&counted);
 	io_destroy(context);
 }
 
-/* Return: the number of rings of kernel AIO. They are counted before any is destroyed. */
+/*
+ * Count the kernel AIO rings while all threads wait in end_context(), so that no ring
+ * is destroyed yet.
+ */
 static size_t count_rings(void)
 {
 	size_t nr;
@@ -123,9 +133,7 @@ size_t reap(const struct job *of, io_context_t context, struct io_event *events,
 	return (size_t)nr;
 }
 
-/*
- * Threads and the resources they use
- */
+/* The threads, and the processor time and context switches that they use */
 
 struct worker {
 	pthread_t thread;
@@ -160,7 +168,10 @@ static void add_usage(struct used *used, int who)
 	used->switches += (uint64_t)(usage.ru_nvcsw + usage.ru_nivcsw);
 }
 
-/* Return: the usage of this process, plus that of a second process that has ended. */
+/*
+ * Return: time, processor time and context switches of this process, plus those of the
+ * second process once it has ended.
+ */
 static struct used used_now(void)
 {
 	struct used used = { .usecs = now_ns() / 1000 };
@@ -246,7 +257,10 @@ static const struct work *find_work(const char *name)
 	end_with_usage();
 }
 
-/* Return: the duration in ms. */
+/*
+ * Read the options into `job`.
+ * Return: the measurement's duration in ms.
+ */
 static size_t take_options(int argc, char **argv)
 {
 	size_t ms = 300;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * requests FOLDER N: the cost of a request with N contexts, and how much of it is for
- * finding the context.
+ * requests FOLDER N: measures what a request costs if there are N contexts, and how
+ * much of this is for finding the request's context.
  *
- * This is an ordinary libaio program: run plainly it measures the kernel, under `uaio run`
- * it measures uaio. Each request is a read of 1 KiB from a file in FOLDER, submitted and
- * reaped before the next. The contexts are used in turn in a scattered order, so that no
- * context is cached better than others.
+ * This is an ordinary libaio program. Run plainly it measures the kernel; under `uaio
+ * run` it measures uaio. Each request reads 1 KiB from a file in the directory FOLDER,
+ * and completes before the next one is submitted. The contexts are used in a scattered
+ * order, so that no context is more likely to be in the cache than others.
  *
- * For a request, the context is looked up twice: in io_submit(), and again in
- * io_getevents(), when it is in the cache. Both are measured with the same order of
- * contexts: io_submit() of 0 requests finds the context and returns; of -1 requests it
- * fails before that. The difference is the time of a lookup. It includes cache misses on
- * the context itself, which the request needs anyway.
+ * A request looks up its context twice: in io_submit(), and then in io_getevents(),
+ * which finds the context in the cache. To measure only these lookups, the program
+ * calls io_submit() twice for each context: first with 0 requests, which finds the
+ * context and returns; later with -1, which fails before the lookup. The time with 0
+ * less the time with -1 is the time of two lookups. It includes cache misses on the
+ * context, which any request causes.
  *
  * The program prints N, nanoseconds per request, how many of these are for finding the
- * context, and how many rings of kernel AIO were mapped meanwhile: all or none, which
- * proves whether the kernel or uaio was measured.
+ * context, and how many kernel AIO rings were mapped during the measurement. If all
+ * contexts have such a ring, the kernel was measured; if none has, uaio was measured.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +32,8 @@
 enum { TURNS = 512, READ_BYTES = 1024, FILE_BYTES = 1 << 20 };
 
 struct turns {
-	io_context_t contexts[TURNS]; /* the order of a round */
+	/* a round uses the contexts in this order */
+	io_context_t contexts[TURNS];
 	int fd;
 	char buffer[READ_BYTES];
 };
@@ -62,7 +64,9 @@ static void read_by_turns(void *arg)
 	}
 }
 
-/* Make two calls per context, because a request finds its context twice. */
+/*
+ * Call io_submit() twice per context, because a request looks up its context twice.
+ */
 static void call_by_turns(const struct turns *turns, long nr, int expected)
 {
 	for (size_t i = 0; i < TURNS; i++)
@@ -94,8 +98,8 @@ static int open_file(const char *folder)
 }
 
 /*
- * Each context gets the same number of turns if the number of contexts divides TURNS. The
- * sequence is fixed, so that every run measures the same order.
+ * Shuffle the contexts by a fixed sequence, so that every run measures the same order.
+ * If the number of contexts divides TURNS, each context occurs equally often.
  */
 static void shuffle(io_context_t *contexts, size_t nr)
 {

@@ -75,7 +75,9 @@ struct io_uring_sqe *ring_sqe(struct ring *ring, int op, int fd, uint64_t id)
 				      .fd = fd,
 				      .user_data = id };
 	ring->array[place] = place;
-	/* Release is enough: the kernel reads the entry only in a later system call. */
+	/*
+	 * release is enough: the kernel reads the entry only in a later system call.
+	 */
 	atomic_store_explicit(ring->sq_tail, tail + 1, memory_order_release);
 	ring->nr_queued++;
 	return sqe;

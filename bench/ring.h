@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A ring of io_uring, used by system calls. Programs that use it define fail(), which
- * prints what failed and ends the program.
+ * An io_uring ring without liburing, by system calls. Each program that uses these
+ * functions defines fail(), which prints what failed and ends the program.
  */
 #ifndef BENCH_RING_H
 #define BENCH_RING_H
@@ -23,18 +23,24 @@ struct ring {
 
 enum { RING_ENTRIES = 256 };
 
-/* ring_make() returns a ring without mapping it. ring_open() makes a ring and maps it. */
+/*
+ * ring_make() creates a ring, and does not map it. ring_open() creates a ring and maps
+ * it. Its completion queue has room for `completions`, and at least for 2 * entries.
+ */
 int ring_make(unsigned entries);
 void ring_open(struct ring *ring, unsigned entries, size_t completions);
 struct io_uring_sqe *ring_sqe(struct ring *ring, int op, int fd, uint64_t id);
-/* Submit what is queued, and wait for nr_wanted completions. */
+/* Submit the queued requests, and wait for nr_wanted completions. */
 void ring_enter(struct ring *ring, unsigned nr_wanted);
 /*
- * Consume a completion, which must be there.
- * Return: the request's id.
+ * Consume a completion, of which there must be one.
+ * Return: the id of its request; *res: its result.
  */
 uint64_t ring_take(struct ring *ring, int *res);
-/* ring_has(): return whether a completion is there. ring_wait() sleeps until one is. */
+/*
+ * ring_has(): return whether a completion is in the ring. ring_wait() sleeps until
+ * there is a completion.
+ */
 bool ring_has(const struct ring *ring);
 void ring_wait(const struct ring *ring);
 void ring_register(const struct ring *ring, unsigned op, void *arg,

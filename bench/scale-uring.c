@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scale-uring - several threads do the same work, with one shared ring or a ring for each
- * thread
+ * scale-uring - measures several threads that do the same work, with one ring for all
+ * or a ring for each thread
  *
- * 	scale-uring nop|read|pipe|echo THREADS RINGS MS
+ *	scale-uring nop|read|pipe|echo THREADS RINGS MS
  *
- * RINGS is 1 or THREADS. Each thread has its own file and one operation in flight: a no-op;
- * a read of 1 KiB in memory; a read of an empty pipe, which the thread then writes to; or a
- * receive that waits, and the answer that ends it. It prints one JSON object:
+ * RINGS is 1 or THREADS. Each thread has its own file, and one operation at a time.
+ * nop: a no-op. read: a read of 1 KiB from a file in memory. pipe: a read of an empty
+ * pipe, to which the thread then writes. echo: a receive that waits until the thread
+ * sends a byte, and a send of the answer. The program prints one JSON object:
  *
- * 	ios, usecs	operations, and their time
- * 	cpu_us		processor time of all threads in that time
- * 	rings		descriptors that are rings of the kernel
+ *	ios, usecs	number of operations, and their time
+ *	cpu_us		processor time of all threads in that time
+ *	rings		number of descriptors that are rings of the kernel
  *
- * A lock protects a shared ring. A thread also reaps completions of other threads'
- * requests, until it has reaped as many as it submitted.
+ * If all threads share one ring, a lock protects it. A thread then may reap completions
+ * of other threads' requests; it stops when it has reaped as many as it submitted.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -47,7 +48,7 @@ static struct {
 struct worker {
 	pthread_t thread;
 	struct ring *ring, own;
-	/* fd is read; writing to `other` makes it ready */
+	/* The thread reads from fd; writing to `other` makes fd ready. */
 	int fd, other;
 	uint64_t ios;
 	char buffer[BYTES];
@@ -83,7 +84,10 @@ static void submit(struct worker *worker, int op, unsigned bytes)
 	unlock();
 }
 
-/* A thread must not sleep while it holds the lock. */
+/*
+ * Wait for a completion and consume it. The thread sleeps without the lock, so that
+ * others can submit.
+ */
 static void take(struct worker *worker)
 {
 	for (;;) {

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scale - random reads by several threads, with one shared context or a context for each
- * thread
+ * scale - measures random reads by several threads, with one context for all or a
+ * context for each thread
  *
- * 	scale FILE hot|direct THREADS CONTEXTS DEPTH MS
+ *	scale FILE hot|direct THREADS CONTEXTS DEPTH MS
  *
- * A program of libaio, to be run on the kernel and under `uaio run`. Each thread has
- * DEPTH reads in flight, and CONTEXTS is 1 or THREADS. It prints one JSON object:
+ * This is an ordinary libaio program, to be run on the kernel and under `uaio run`.
+ * hot: reads of 1 KiB through the page cache; direct: reads of 4 KiB with O_DIRECT.
+ * Each thread has DEPTH reads in flight. CONTEXTS is 1 or THREADS. MS is the duration.
+ * The program prints one JSON object:
  *
- * 	ios, usecs		measured reads, and their time
- * 	requests		all reads, including later ones
- * 	rings_of_kernel_aio	of this process, which proves what ran
- * 	added_threads		threads that the program did not create
+ *	ios, usecs		number of measured reads, and their time
+ *	requests		all reads, including those after the measurement
+ *	rings_of_kernel_aio	mapped rings of the kernel's AIO: above 0 only if the
+ *				kernel was measured
+ *	added_threads		number of threads that the program did not create
  *
- * Threads that share a context may reap each other's events. A thread reuses the iocb that
- * it reaped for its next request, whichever thread that iocb belonged to before. So THREADS
- * * DEPTH requests are always in flight, and at the end each thread reaps DEPTH.
+ * If threads share a context, each may reap events of the others' reads. A thread that
+ * has reaped an iocb submits the iocb again, whichever thread submitted it first. So
+ * there are always THREADS * DEPTH reads in flight, and at the end each thread reaps
+ * DEPTH of them.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -50,8 +54,9 @@ struct reader {
 	struct iocb *iocbs;
 	char *buffers;
 	uint64_t random;
-	uint64_t begun, ended; /* times of the first and last measured read */
-	uint64_t ios;          /* reads between them */
+	/* when the first measured read began, and when the last one ended */
+	uint64_t begun, ended;
+	uint64_t ios; /* reads between them */
 	uint64_t requests;
 };
 
@@ -69,8 +74,8 @@ static long long random_offset(struct reader *reader)
 }
 
 /*
- * If the kernel's context is short of free slots, io_submit accepts only some requests:
- * repeat it.
+ * The kernel's context may be short of free slots. io_submit() then accepts only some
+ * requests, so repeat it for the others.
  */
 static void submit(struct reader *reader, struct iocb **iocbs, long nr)
 {
@@ -86,7 +91,11 @@ static void submit(struct reader *reader, struct iocb **iocbs, long nr)
 	}
 }
 
-/* Return: how many events were reaped. `again` receives the next requests to submit. */
+/*
+ * Reap events, store their iocbs in `again`, and prepare these iocbs as the next
+ * requests.
+ * Return: how many events there were.
+ */
 static long reap(struct reader *reader, long most, struct iocb **again)
 {
 	struct io_event events[MAX_DEPTH];
@@ -146,7 +155,7 @@ static void open_file(const char *path, bool is_direct)
 		fail(path, EINVAL);
 }
 
-/* Context i belongs to reader i; a single context belongs to all. */
+/* Reader i uses context i; if there is only one context, all readers use it. */
 static struct reader *make_readers(size_t threads, size_t contexts)
 {
 	struct reader *readers = calloc(threads, sizeof(*readers));
@@ -210,7 +219,11 @@ static void sleep_ms(size_t ms)
 		;
 }
 
-/* Return: the sum of all readers. Its time lasts from the first start to the last end. */
+/*
+ * Wait for all readers.
+ * Return: a reader with the sums of ios and requests, the earliest `begun` and the
+ * latest `ended`.
+ */
 static struct reader end_readers(struct reader *readers, size_t threads)
 {
 	struct reader all = { .begun = UINT64_MAX };

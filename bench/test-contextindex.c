@@ -19,7 +19,10 @@ enum {
 
 struct context {
 	uint64_t handle;
-	/* set by a plain store before the context is inserted */
+	/*
+	 * ~handle. A plain store sets it before the context is inserted, so a thread
+	 * that finds the context must see it.
+	 */
 	uint64_t written;
 	bool is_in;
 };
@@ -31,8 +34,8 @@ static const struct contextindex *const indexes[] = { &list_index,
 						      &radix_index };
 
 /*
- * Return: handle number i. The first ones lie side by side, the next ever further apart,
- * the rest are scattered.
+ * Return: handle number i. The first handles lie side by side; the following ones are
+ * powers of two; the rest are scattered.
  */
 static uint64_t handle_of(unsigned i)
 {
@@ -72,7 +75,9 @@ static void take(const struct contextindex *index, struct context *context)
 	uaio_unlock(&lock, UAIO_RANK_TABLE);
 }
 
-/* For an unknown handle find() may return any context, so compare the context's handle. */
+/*
+ * find() may return any context for an unknown handle, so compare the context's handle.
+ */
 static struct context *find(const struct contextindex *index, uint64_t handle)
 {
 	struct context *found = index->find(handle);
@@ -134,7 +139,9 @@ static void what_is_there_is_found_and_nothing_else(void **state)
 	}
 }
 
-/* Return: the bytes of a node for each level of one key's path. */
+/*
+ * Return: the number of nodes in a tree of this height that has all inserted contexts.
+ */
 static size_t nr_nodes(unsigned height)
 {
 	size_t nr = 0;
@@ -172,8 +179,8 @@ static void a_tree_has_the_nodes_that_its_keys_need(void **state)
 			64 * sizeof(void *) + 64);
 	put(&radix_index, &contexts[1]);
 	/*
-	 * Page numbers have 52 bits, which needs 9 levels. Two keys share only the root, so
-	 * all other levels have two nodes.
+	 * A page number has 52 bits, so the tree has 9 levels of 6 bits. The two keys
+	 * share only the root: the other 8 levels have two nodes each, 17 in all.
 	 */
 	assert_int_equal(radix_index.bytes(), 17 * node_bytes);
 	take(&radix_index, &contexts[0]);
@@ -191,8 +198,8 @@ static void a_tree_has_the_nodes_that_its_keys_need(void **state)
 }
 
 /*
- * Contexts are inserted one by one, from the lowest key: the tree must be as high as its
- * largest key needs.
+ * Insert contexts one by one, from the lowest key on. After each, the tree must have
+ * exactly the levels that its largest key needs.
  */
 static void a_tree_grows_with_the_greatest_key(void **state)
 {
@@ -240,11 +247,14 @@ static void an_index_without_memory_stays_as_it_is(void **state)
 
 enum {
 	NR_NEIGHBOURS = 7,
-	/* GOES is removed, while its neighbours in the list and in its node stay. */
+	/*
+	 * While a lookup runs, the test removes context GOES. The contexts beside GOES
+	 * in the list, and those in the same node of the tree, must still be found.
+	 */
 	GOES = 4,
 	/*
-	 * Removing GOES_TOO frees a branch of the tree. COMES_HIGH uses the branch's nodes
-	 * again.
+	 * Removing GOES_TOO frees all nodes of a branch of the tree. Inserting
+	 * COMES_HIGH uses these nodes again.
 	 */
 	GOES_TOO = NR_DENSE + 30,
 	COMES_HIGH = NR_DENSE + 64 - PAGE_SHIFT - 1,
@@ -261,7 +271,10 @@ static long look_for_all(void *arg)
 	return 0;
 }
 
-/* GOES is removed for good; the memory of GOES_TOO is used again. */
+/*
+ * Remove GOES and GOES_TOO, and insert COMES_HIGH, which uses the memory of GOES_TOO
+ * again. Nothing uses the memory of GOES again.
+ */
 static long change_all(void *arg)
 {
 	(void)arg;
@@ -306,9 +319,10 @@ static void what_stays_is_found_between_two_instructions(void **state)
 /* threads */
 
 /*
- * The role of a context. Of four contexts, one stays from before the readers start (unless
- * it would make the tree highest). One is inserted while they read. Two are inserted and
- * removed again and again.
+ * What happens to a context while readers look up all contexts: it stays in the index,
+ * is inserted once, or is inserted and removed again and again. Only some of the first
+ * NR_DENSE contexts stay: a handle outside of them would keep the tree at its greatest
+ * height.
  */
 enum role { STAYS, COMES, CHURNS };
 
@@ -321,8 +335,9 @@ static enum role role_of(unsigned i)
 
 static struct {
 	const struct contextindex *index;
-	uint32_t is_over;  /* atomic */
-	uint32_t nr_reads; /* atomic: rounds of all readers together */
+	uint32_t is_over; /* atomic */
+	/* atomic; how often readers have looked up all contexts */
+	uint32_t nr_reads;
 } meeting;
 
 static long read_all(void *arg)
@@ -347,7 +362,7 @@ static long read_all(void *arg)
 	return 0;
 }
 
-/* Each writer has its own contexts. */
+/* Each writer inserts and removes contexts that no other writer uses. */
 enum { NR_WRITERS = 2, NR_READERS = 2 };
 
 static long churn(void *arg)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * threads: prints how many threads this process has before it did anything.
+ * threads: prints how many threads this process has when main() begins.
  *
- * Under `uaio run`, more than one would mean that the library starts a thread when it
- * is loaded.
+ * Under `uaio run`, a number above 1 would show that loading the library starts
+ * threads.
  */
 #include <stdio.h>
 

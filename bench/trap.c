@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trap - what `uaio run --trap` costs: the time of system calls made by the program's
- * own instructions
+ * trap - measures `uaio run --trap`: the time of system calls by syscall instructions
+ * in the program's own code
  *
- * The trap makes such calls reach the library (syscall user dispatch, or a jump in place of
- * the instruction). This program is built as a static program, which is run plainly and
- * under the trap; and as a dynamic program, which is run with the library loaded:
+ * The trap passes the program's system calls to the library. It either replaces the
+ * syscall instruction by a jump, or uses syscall user dispatch. This program is built
+ * twice: as a static program, to be run plainly and under the trap; and as a dynamic
+ * program, to be run with the library loaded:
  *
- *   trap places    calls at an instruction that may be replaced by a jump, and at one that
- *                  may not; and the first call at each of many instructions
- *   trap switched  calls while syscall user dispatch is on and lets them through
- *   trap function  calls at a replaceable instruction, and by a function of the C library
- *   trap enter     calls that the library answers, without a system call (io_uring_enter
- *                  of nothing) and by one (unshare of nothing), at a replaceable
- *                  instruction, or by syscall(2) in the dynamic program
+ *   trap places    calls by an instruction that the trap may replace by a jump, and by
+ *                  an instruction that it cannot replace; and the first call by each of
+ *                  many instructions
+ *   trap switched  calls while syscall user dispatch is on, but passes on no call
+ *   trap function  calls by a replaceable instruction, and by a function of the C
+ *                  library
+ *   trap enter     io_uring_enter of 0 requests, which the library answers without a
+ *                  system call; and unshare of 0 flags, which the library answers by a
+ *                  system call. The static program makes both calls by a replaceable
+ *                  instruction, the dynamic program by syscall(2).
  *
- * It prints one JSON object: medians in ns; whether the instruction was replaced by a
- * jump; and whether the library is there.
+ * The program prints one JSON object: median times in ns; whether the instruction was
+ * replaced by a jump; and whether the library is loaded.
  */
 #include <linux/io_uring.h>
 #include <sys/prctl.h>
@@ -31,20 +35,23 @@ enum {
 	NR_PLACES = 64,
 	PLACE_BYTES = 32,
 	PAGE = 4096,
-	SYSCALL_AT = 7, /* offset of the syscall instruction in a short place */
+	/* offset of the syscall instruction in the code of the macro `place` */
+	SYSCALL_AT = 7,
 	SET_DISPATCH = 59, /* PR_SET_SYSCALL_USER_DISPATCH */
 };
 
 #if defined(__x86_64__)
 /*
- * Both functions are syscall(2) without errno. The first one is followed by padding. The
- * second one cannot reach any padding by a short jump.
+ * Both functions are syscall(2) without errno. The trap may replace the syscall
+ * instruction of call_changed() by a short jump to the padding after the function. It
+ * cannot replace the instruction of call_fixed(), because no padding is near.
  */
 long call_changed(long nr, ...);
 long call_fixed(long nr, ...);
 extern const unsigned char call_changed_at[];
 /*
- * getppid() at many instructions of one page, and at one instruction in each of many pages.
+ * Many instructions that call getppid(): all in one page, and one in each of many
+ * pages.
  */
 extern const unsigned char places_in_page[], places_in_pages[];
 
@@ -115,7 +122,11 @@ static double time_calls(call_fn *call, long nr, long arg)
 	return median(slices, NR_SLICES);
 }
 
-/* The first call is not timed: its page may still be shared, or may stay shared. */
+/*
+ * Return: the median time of the first call at each instruction. The first instruction
+ * does not count: if the trap writes a jump there, the kernel first copies the page,
+ * which is still shared with the file.
+ */
 static double time_first(const unsigned char *places, size_t bytes)
 {
 	double took[NR_PLACES];
@@ -155,7 +166,10 @@ static int time_switched(void)
 {
 	static unsigned char selector;
 
-	/* Let calls from all addresses through, without a signal. */
+	/*
+	 * Turn on syscall user dispatch, but exempt all addresses, so that no call
+	 * causes SIGSYS.
+	 */
 	if (prctl(SET_DISPATCH, 1, 0l, 0x7ffffffff000l, &selector) < 0) {
 		perror("prctl");
 		return 1;

@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uring - requests by io_uring, to be run on the kernel and under `uaio run
- * --uring=always`; or the same work by plain system calls
+ * uring - measures requests by io_uring: run it on the kernel, and under `uaio run
+ * --uring=always`. The same work by plain system calls is for comparison.
  *
- * 	uring WORK [-f PATH] [-d DEPTH] [-m MS] [-w WORKERS] [-a] [-s] [-b] [-t]
- * 	      [-p]
+ *	uring WORK [-f PATH] [-d DEPTH] [-m MS] [-w WORKERS] [-a] [-s] [-b] [-t]
+ *	      [-p]
  *
- * WORK is nop, or read: 4 KiB at random offsets of PATH, which it creates and which is
- * in the page cache. A round submits DEPTH requests by one call, which waits for all.
+ * WORK is nop, or read: reads of 4 KiB at random offsets of PATH, which the program
+ * creates and which is in the page cache. A round submits DEPTH requests by one system
+ * call, which waits for all of them.
  *
- * -a: worker threads must execute the requests (IOSQE_ASYNC), at most -w of them; a
- * round submits, then waits for each completion separately. -s: a ring with SQPOLL. -b:
- * the program polls for completions instead of sleeping. -t: the kernel's cheapest ring
- * (SINGLE_ISSUER and DEFER_TASKRUN). -p: no ring, but a plain system call for each
- * request: pread, or getppid, which does almost nothing.
+ * -a: worker threads execute the requests (IOSQE_ASYNC), at most -w of them; a round
+ * submits all requests, then waits for each completion separately. -s: the ring has
+ * SQPOLL. -b: the program never sleeps, but polls for completions. -t: the kernel's
+ * cheapest ring (SINGLE_ISSUER and DEFER_TASKRUN). -p: no ring, but a plain system call
+ * for each request: pread for read; for nop getppid, which does almost nothing.
  *
- * It calls io_uring by syscall(2), and prints one JSON object:
+ * The program calls io_uring by syscall(2), without liburing. It prints one JSON
+ * object:
  *
- * 	requests, usecs		measured requests, and their time
- * 	cpu_us			processor time of all threads in that time
- * 	all_requests		including requests before the measurement
- * 	rings			descriptors that are rings of the kernel
- * 	pollers, threads	the kernel's SQPOLL threads; all threads
+ *	requests, usecs		number of measured requests, and their time
+ *	cpu_us			processor time of all threads in that time
+ *	all_requests		number of measured and warm-up requests
+ *	rings			number of descriptors that are rings of the kernel
+ *	pollers			number of the kernel's SQPOLL threads
+ *	threads			number of all threads, the SQPOLL threads included
  */
 #include <dirent.h>
 #include <errno.h>
@@ -37,7 +40,7 @@
 
 #include "handles.h"
 
-/* Missing in older headers. */
+/* Flags of io_uring_setup() that older headers lack. */
 #define SINGLE_ISSUER (1u << 12)
 #define DEFER_TASKRUN (1u << 13)
 #define MAX_WORKERS 19
@@ -46,9 +49,12 @@ enum {
 	MAX_DEPTH = 1024,
 	BLOCK = 4096,
 	FILE_BYTES = 16 << 20,
-	/* How long an SQPOLL thread polls an idle ring. */
+	/* ms for which an SQPOLL thread polls an idle ring before it sleeps */
 	POLLER_MS = 1000,
-	/* Roughly this many requests run between two readings of the clock. */
+	/*
+	 * The program executes about this many requests before it reads the clock
+	 * again.
+	 */
 	BETWEEN_LOOKS = 64,
 };
 
@@ -138,8 +144,9 @@ static void set_up_ring(void)
 static bool needs_wakeup(void)
 {
 	/*
-	 * The new tail must be visible before the flags are read: the kernel thread does
-	 * both in the opposite order.
+	 * This thread stores the tail, then reads the flags. Before the SQPOLL thread
+	 * sleeps, it sets NEED_WAKEUP in the flags, then reads the tail. The fence
+	 * makes at least one of the two threads see the other's store.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	return atomic_load_explicit(ring.sq_flags, memory_order_relaxed) &
@@ -202,7 +209,11 @@ static void put_all(void)
 	atomic_store_explicit(ring.sq_tail, tail, memory_order_release);
 }
 
-/* Consume up to nr completions. Return: how many there were. */
+/*
+ * Consume up to nr completions, and subtract the index of each completion's request
+ * from *missing. *missing is 0 when each request has completed once.
+ * Return: how many completions there were.
+ */
 static unsigned take(unsigned nr, uint64_t *missing)
 {
 	unsigned head =
@@ -224,7 +235,11 @@ static unsigned take(unsigned nr, uint64_t *missing)
 	return nr;
 }
 
-/* With -b, make a system call only to wake the SQPOLL thread. */
+/*
+ * Submit a round's requests. Without -a and -b, also wait for all completions;
+ * otherwise the caller waits. With -b, the SQPOLL thread submits: a system call is
+ * needed only to wake it.
+ */
 static void submit(void)
 {
 	if (!job.is_busy)
@@ -322,7 +337,7 @@ static unsigned nr_rings(void)
 	return nr;
 }
 
-/* Return: how many threads have names that begin with this text. */
+/* Return: how many threads of this process have names that begin with this text. */
 static unsigned nr_threads(const char *begin)
 {
 	DIR *tasks = opendir("/proc/self/task");

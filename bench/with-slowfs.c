@@ -2,17 +2,19 @@
 /*
  * with-slowfs READ_US[:BYTES|:cached|:async] WRITE_US FOLDER COMMAND [ARGUMENT...]
  *
- * Run a command where FOLDER is a slow file system (test/helpers/slowfs.h): each read
- * or write takes the given time, independently of others. It needs root and uses its
- * own mount namespace, which leaves nothing behind. Calls are split into pieces of 1
- * MiB, or reads into BYTES, one after another. With "cached", files are read through
- * the page cache. With "async", kernel AIO executes many O_DIRECT calls in parallel, as
- * on a device.
+ * Run a command while a slow file system (test/helpers/slowfs.h) is mounted at the
+ * directory FOLDER. Each read takes READ_US microseconds and each write WRITE_US,
+ * however many run at the same time. Reads and writes are split into pieces of 1 MiB,
+ * which are executed one after another. With ":BYTES", reads are split into pieces of
+ * BYTES instead. With "cached", files are read through the page cache. With "async",
+ * kernel AIO executes many O_DIRECT reads and writes in parallel, as on a device. The
+ * program needs root. It mounts in a mount namespace of its own, so the mount
+ * disappears when the command ends.
  *
- * With SLOWFS_REPORT=FILE in the environment, the program finally writes a JSON object
- * to FILE: how many reads there were, and the most at once.
+ * If SLOWFS_REPORT names a file, the program finally writes a JSON object to it: how
+ * many reads there were, and how many at most were in progress at the same time.
  *
- * The exit status is the command's; 125 if no slow file system can be mounted.
+ * The exit status is the command's, or 125 if the slow file system cannot be mounted.
  */
 #include <sched.h>
 #include <signal.h>
@@ -50,7 +52,10 @@ static int run(char **command)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* how: the part of the argument after the time of a read, or NULL. */
+/*
+ * how: the end of the program's first argument, after READ_US, such as ":cached"; NULL
+ * if the argument has only READ_US.
+ */
 static struct slowfs *start(const char *folder, const char *how)
 {
 	if (!how)
@@ -86,7 +91,9 @@ int main(int argc, char **argv)
 			"WRITE_US FOLDER COMMAND [ARGUMENT...]\n");
 		return CANNOT;
 	}
-	/* If the parent process ends, so do this process and the mount. */
+	/*
+	 * This process, and thereby the mount, must not outlive the parent process.
+	 */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (unshare(CLONE_NEWNS) ||
 	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * filter SOURCE TARGET COMMAND [ARGUMENT...]: send a file through a command
+ * filter SOURCE TARGET COMMAND [ARGUMENT...]: runs COMMAND with SOURCE as its input and
+ * TARGET as its output
  *
- * An example of libaio with pipes. It contains nothing special for uaio:
+ * An example of libaio with pipes. Nothing in the program is special to uaio:
  *
  *     cc -O2 -o filter filter.c -laio
  *     uaio run -- ./filter a b sort      # as `sort <a >b`
  *     ./filter a b sort                  # on the kernel: hangs
  *
- * One thread and one context do all of it: reads of the source, writes to the command's
- * input, reads of its output, writes to the target. A read of the output is in flight from
- * the beginning, long before there is any output.
+ * One thread and one AIO context do everything: they read SOURCE, write to the
+ * command's input, read its output, and write to TARGET. A read of the output is in
+ * flight from the beginning, long before there is any output.
  *
- * The kernel's AIO cannot do that. There, io_submit() of a read of an empty pipe waits for
- * data: this thread waits for the command's output, and the command waits for input from
- * this thread, for ever. On uaio, io_submit() returns, and the request waits until the pipe
- * is ready. So pipes may be used like disks.
+ * The kernel's AIO cannot have this read in flight: io_submit() of a read of an empty
+ * pipe blocks. This thread would wait for the command's output, and the command for
+ * this thread's input, for ever. On uaio, io_submit() returns, and the request waits
+ * until the pipe is ready. So a program can use pipes like files on a disk.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -33,13 +34,16 @@
 enum {
 	BLOCK_BYTES = 64 * 1024,
 	/*
-	 * One block is on its way to the command. The others are for its output: one is
-	 * being read into, while others are being written to the disk.
+	 * One block carries data from SOURCE to the command. The other four carry its
+	 * output: the program reads into one while it writes others to TARGET.
 	 */
 	NR_BLOCKS = 1 + 4,
 };
 
-/* What a block's request does. After each step the block goes on with the next. */
+/*
+ * The operation that a block is submitted for. A block repeats its operations:
+ * READ_SOURCE and WRITE_COMMAND, or READ_COMMAND and WRITE_TARGET.
+ */
 enum step {
 	FREE,
 	READ_SOURCE,
@@ -52,8 +56,8 @@ struct block {
 	struct iocb request;
 	enum step step;
 	size_t size;     /* bytes in it */
-	size_t done;     /* how many of them have been written already */
-	long long start; /* their offset in the file */
+	size_t done;     /* bytes written so far */
+	long long start; /* offset of the block in TARGET */
 	char bytes[BLOCK_BYTES];
 };
 
@@ -67,7 +71,7 @@ static struct {
 	struct block blocks[NR_BLOCKS];
 } filter;
 
-/* libaio's functions return a negative errno and leave errno alone. */
+/* libaio's functions return a negative errno, and do not set errno. */
 static void fail(const char *what, int error)
 {
 	fprintf(stderr, "filter: %s: %s\n", what, strerror(error));
@@ -99,7 +103,8 @@ static void submit(struct block *block, enum step step)
 		break;
 	}
 	block->step = step;
-	request->data = block; /* the event returns this pointer */
+	/* io_getevents() returns this pointer in the event */
+	request->data = block;
 	ret = io_submit(filter.context, 1, &request);
 	if (ret != 1)
 		fail("io_submit", -ret);
@@ -107,8 +112,8 @@ static void submit(struct block *block, enum step step)
 }
 
 /*
- * Read the command's output into one block at a time, so that the target has it in order.
- * Other blocks are being written to the target, or are free.
+ * Read the command's output into only one block at a time, so that TARGET gets the
+ * output in order. The other blocks are being written to TARGET, or are free.
  */
 static void read_command(void)
 {
@@ -131,7 +136,7 @@ static void end_input(struct block *block)
 	block->step = FREE;
 }
 
-/* A block has been read: write it. A size of 0 means the end of the file. */
+/* A block's read has completed: write the block. A size of 0 means end of file. */
 static void has_read(struct block *block, size_t size)
 {
 	block->size = size;
@@ -168,7 +173,9 @@ static void has_written(struct block *block, size_t size)
 	}
 }
 
-/* Handle an event. Its result is what the system call would return; errors are negative. */
+/*
+ * Handle an event, whose res is the result of the system call, or a negative errno.
+ */
 static void handle(const struct io_event *event)
 {
 	struct block *block = event->data;
@@ -176,7 +183,8 @@ static void handle(const struct io_event *event)
 
 	filter.nr_in_flight--;
 	/*
-	 * A command that needs no more input (such as head) may end before its input does.
+	 * EPIPE means that the command has ended before its input ends, as head does.
+	 * This is not an error.
 	 */
 	if (result == -EPIPE && block->step == WRITE_COMMAND)
 		end_input(block);
@@ -217,7 +225,10 @@ static int open_file(const char *path, int flags)
 	return fd;
 }
 
-/* Start the command between two pipes. It must not inherit our ends of these. */
+/*
+ * Start the command with one pipe as its input and another pipe as its output. The
+ * command must not inherit this process's ends of the pipes.
+ */
 static pid_t start(char **command)
 {
 	posix_spawn_file_actions_t actions;
@@ -232,8 +243,8 @@ static pid_t start(char **command)
 	posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO);
 	posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
 	/*
-	 * We want the error EPIPE instead of the signal. The command gets the default
-	 * action.
+	 * Ignore SIGPIPE, so that a write fails with EPIPE instead. The command starts
+	 * with the default action.
 	 */
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&signals);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The bug: main() frees the buffer between io_submit() and io_getevents().
- * To mend it: free the buffer after io_getevents() has returned the request's
- * event.
- * The kernel waits for the socket inside io_submit(), up to the socket's time
- * limit; on uaio the request is in flight.
+ * To mend it: free the buffer after io_getevents() has returned the request's event.
+ * On the kernel, io_submit() itself waits for the socket, at most for the socket's
+ * timeout, so no request is in flight. On uaio, io_submit() returns at once, and the
+ * request is in flight.
  *
  * expect: freed-in-flight
  */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: start_read() submits a read into a variable of its own, and returns
- * before the read's event.
- * To mend it: keep the buffer where it lives until io_getevents() has returned
- * the event.
- * The kernel waits for the socket inside io_submit(), up to the socket's time
- * limit; on uaio the request is in flight.
+ * The bug: start_read() submits a read into a local array, and returns while the read
+ * is in flight.
+ * To mend it: keep the buffer in memory that is valid until io_getevents() has
+ * returned the event.
+ * On the kernel, io_submit() itself waits for the socket, at most for the socket's
+ * timeout, so no request is in flight. On uaio, io_submit() returns at once, and the
+ * request is in flight.
  *
  * expect: stack-in-flight
  */
@@ -19,7 +20,10 @@ static int start_read(io_context_t context, struct iocb *request, int fd)
 {
 	char area[64 << 10];
 
-	/* Read to the far end of the array, so that this example survives the bug. */
+	/*
+	 * The read fills only the start of the array, at the lowest addresses of the
+	 * stack frame, which no later call overwrites. So this example does not crash.
+	 */
 	io_prep_pread(request, fd, area, 64, 0);
 	return io_submit(context, 1, &request); /* expect: submitted */
 }

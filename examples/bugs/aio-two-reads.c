@@ -2,8 +2,9 @@
 /*
  * The bug: one io_submit() starts two reads into the same buffer.
  * To mend it: give each request in flight a buffer of its own.
- * The kernel waits for the socket inside io_submit(), up to the socket's time
- * limit; on uaio the request is in flight.
+ * On the kernel, io_submit() itself waits for the socket, at most for the socket's
+ * timeout, so no request is in flight. On uaio, io_submit() returns at once, and the
+ * request is in flight.
  *
  * expect: overlap-in-flight
  */

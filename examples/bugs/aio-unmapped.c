@@ -2,10 +2,10 @@
 /*
  * The bug: main() unmaps the buffer of a request between io_submit() and
  * io_getevents().
- * To mend it: call munmap() after io_getevents() has returned the request's
- * event.
- * The kernel waits for the socket inside io_submit(), up to the socket's time
- * limit; on uaio the request is in flight.
+ * To mend it: call munmap() after io_getevents() has returned the request's event.
+ * On the kernel, io_submit() itself waits for the socket, at most for the socket's
+ * timeout, so no request is in flight. On uaio, io_submit() returns at once, and the
+ * request is in flight.
  *
  * expect: unmapped-in-flight
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() uses the buffer of a write again before the write's event.
- * To mend it: change the buffer after io_getevents() has returned the write's
- * event.
- * The kernel waits for the socket inside io_submit(), up to the socket's time
- * limit; on uaio the request is in flight.
+ * The bug: main() writes new text into the buffer of a write before the write's event.
+ * To mend it: change the buffer after io_getevents() has returned the write's event.
+ * On the kernel, io_submit() itself waits for the socket, at most for the socket's
+ * timeout, so no request is in flight. On uaio, io_submit() returns at once, and the
+ * request is in flight.
  *
  * expect: changed-in-flight
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() submits an aiocb again while its first read is in flight, so
- * that one result overwrites the other.
- * To mend it: use one aiocb for each request in flight, or wait for
- * aio_error() and call aio_return() first.
+ * The bug: main() submits an aiocb again while its first read is in flight, so that
+ * the results of both reads overwrite each other in the aiocb.
+ * To mend it: use one aiocb for each request in flight; or wait until aio_error() is
+ * not EINPROGRESS and call aio_return(), before submitting the aiocb again.
  *
  * expect: aiocb-in-flight
  */

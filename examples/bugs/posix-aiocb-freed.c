@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() frees the aiocb of a read that is in flight, to which the
- * library writes the result.
+ * The bug: main() frees the aiocb of a read that is in flight; the library writes the
+ * read's result to the aiocb.
  * To mend it: free the aiocb after aio_return().
  *
  * expect: freed-in-flight

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: one lio_listio() starts two reads whose buffers overlap, as the
- * second begins half a block too early.
- * To mend it: begin the second read at buffer + BLOCK_BYTES.
+ * The bug: one lio_listio() starts two reads whose buffers overlap, because the second
+ * buffer begins half a block too early.
+ * To mend it: begin the second buffer at buffer + BLOCK_BYTES.
  *
  * expect: overlap-in-flight
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() frees the buffer of an aio_read() whose aio_error() is still
- * EINPROGRESS.
- * To mend it: free the buffer after aio_error() has said something else than
- * EINPROGRESS.
+ * The bug: main() frees the buffer of an aio_read() for which aio_error() still
+ * returns EINPROGRESS.
+ * To mend it: free the buffer after aio_error() has returned something else.
  *
+ * What `uaio check` reports (README.md explains these lines):
  * expect: freed-in-flight
  * alone: valgrind
  */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() waits for its writes by aio_error(), never calls aio_return(),
- * and so does not notice that a write was short or has failed.
- * To mend it: call aio_return() once for each request that has ended, and look
- * at what it returns.
+ * The bug: main() waits until aio_error() is not EINPROGRESS, but never calls
+ * aio_return(). So it does not notice that a write was short or has failed.
+ * To mend it: call aio_return() once for each completed request, and check its result.
  *
  * expect: aio-return-missing
  */

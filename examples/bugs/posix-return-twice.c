@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() calls aio_return() twice for one read; after the first call
- * the result is gone.
- * To mend it: call aio_return() once, and keep its value in a variable.
+ * The bug: main() calls aio_return() twice for one read. The first call returns the
+ * result and discards it.
+ * To mend it: call aio_return() once, and keep its result in a variable.
  *
  * expect: aio-return-twice
  */

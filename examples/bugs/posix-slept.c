@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() gives a read some time, and then uses the buffer: nothing says that the
- * read is complete, but aio_error().
- * To mend it: wait in aio_suspend() until aio_error() is not EINPROGRESS.
- * It is found with ThreadSanitizer in the program (cc -fsanitize=thread).
+ * The bug: main() sleeps instead of waiting for a read, and then uses the buffer. Only
+ * aio_error() says whether the read is complete.
+ * To mend it: call aio_suspend() until aio_error() is not EINPROGRESS.
+ * ThreadSanitizer in the program finds this bug (cc -fsanitize=thread).
  *
+ * What `uaio check` reports (README.md explains these lines):
  * expect: nothing
  * with thread: race-in-flight
  */

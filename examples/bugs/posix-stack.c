@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: start_read() submits a read with an aiocb of its own frame, and
- * returns while the read is in flight.
- * To mend it: keep the aiocb and the buffer where they live until
+ * The bug: start_read() submits a read by a local aiocb, and returns while the read is
+ * in flight.
+ * To mend it: keep the aiocb and the buffer in memory that is valid until
  * aio_return().
  *
+ * What `uaio check` reports (README.md explains these lines):
  * expect: stack-in-flight
  * alone: valgrind
  */
@@ -23,8 +24,8 @@ static int start_read(int fd)
 	} frame;
 
 	/*
-	 * The request is at the far end of the frame, so that this example survives the
-	 * bug.
+	 * The aiocb is at the lowest addresses of the stack frame, which no later call
+	 * overwrites. So this example does not crash.
 	 */
 	memset(&frame.request, 0, sizeof(frame.request));
 	frame.request.aio_fildes = fd;

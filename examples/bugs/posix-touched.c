@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() clears a buffer while an aio_read() into it is in flight,
- * and may so clear what has been read.
+ * The bug: main() clears a buffer while an aio_read() into it is in flight, and so may
+ * clear data that was read.
  * To mend it: clear the buffer before aio_read().
- * It is found with AddressSanitizer in the program (cc -fsanitize=address).
+ * AddressSanitizer in the program finds this bug (cc -fsanitize=address).
  *
+ * What `uaio check` reports (README.md explains these lines):
  * expect: nothing
  * with address: touched-in-flight
  * with thread: race-in-flight

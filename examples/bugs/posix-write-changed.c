@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() wipes a password from memory while an aio_write() of it is
- * in flight.
- * To mend it: wipe the memory after aio_error() has said something else than
+ * The bug: main() wipes a password from memory while an aio_write() of it is in
+ * flight.
+ * To mend it: wipe the memory after aio_error() has returned something else than
  * EINPROGRESS.
  *
  * expect: changed-in-flight

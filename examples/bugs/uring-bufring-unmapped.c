@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The bug: main() unmaps a buffer that is in a buffer ring. A multishot receive
- * selects it, and fails with EFAULT.
- * To mend it: unregister the buffer ring before its buffers are unmapped.
+ * selects this buffer, and fails with EFAULT.
+ * To mend it: unregister the buffer ring before unmapping its buffers.
  *
  * expect: provided-freed
  */

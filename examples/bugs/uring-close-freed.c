@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() closes the descriptor of a read in flight, believes that
- * this ends the read, and frees the buffer.
- * To mend it: close() cancels nothing. Cancel the read by
- * io_uring_prep_cancel(), and reap its completion before free().
+ * The bug: main() closes the descriptor of a read in flight, as if this ended the
+ * read, and frees the buffer. But close() cancels no request.
+ * To mend it: cancel the read by io_uring_prep_cancel(), and reap its completion
+ * before free().
  *
  * expect: freed-in-flight
  */
@@ -27,7 +27,7 @@ int main(void)
 	io_uring_submit(&ring); /* expect: submitted */
 	close(ends[0]);
 	free(buffer);   /* expect: now */
-	close(ends[1]); /* this ends the read */
+	close(ends[1]); /* closing the pipe's write end completes the read */
 	if (io_uring_wait_cqe(&ring, &cqe))
 		return 1;
 	io_uring_cqe_seen(&ring, cqe);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: a server frees a connection when its receive ends at the end of the
- * stream, but a send of the same connection is still in flight.
- * To mend it: count the requests of a connection, and free the connection when
- * the last of them has completed.
+ * The bug: a server frees a connection when its receive reports the end of the stream.
+ * A send of the same connection is still in flight.
+ * To mend it: count the requests of a connection, and free the connection when the
+ * last of them has completed.
  *
  * expect: freed-in-flight
  */
@@ -29,7 +29,7 @@ int main(void)
 	    io_uring_queue_init(4, &ring, 0))
 		return 1;
 	while (send(ends[0], filler, sizeof(filler), MSG_DONTWAIT) > 0)
-		; /* the client does not read */
+		; /* fill the socket's buffer, so that the send below waits */
 	io_uring_prep_send(io_uring_get_sqe(&ring), ends[0], connection->answer,
 			   sizeof(connection->answer), 0);
 	io_uring_submit(&ring); /* expect: submitted */
@@ -43,7 +43,7 @@ int main(void)
 	io_uring_cqe_seen(&ring, cqe);
 	free(connection); /* expect: now */
 	while (recv(ends[1], filler, sizeof(filler), MSG_DONTWAIT) > 0)
-		; /* now the client reads, and the send goes on */
+		; /* the client reads now, so the send continues */
 	if (io_uring_wait_cqe(&ring, &cqe))
 		return 1;
 	io_uring_cqe_seen(&ring, cqe);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: a copying program reads the next block into the buffer whose write
- * is still in flight, so that wrong bytes are written.
+ * The bug: a copying program reads the next block into a buffer while a write of the
+ * buffer is in flight, so that wrong bytes are written.
  * To mend it: read the next block into a second buffer, or after the write's
  * completion.
  *

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The bug: main() frees the page while a read of a file into it is in flight. The read
- * takes little time and has usually ended by then, but only its completion says so. To mend
- * it: free the page after the read's completion has been reaped.
+ * takes little time and has usually ended by then, but main() can know this only from
+ * the read's completion.
+ * To mend it: reap the read's completion before freeing the page.
  *
+ * What `uaio check` reports. A run may miss the mistake, so the test makes up to
+ * `tries` runs (README.md):
  * expect: freed-in-flight
  * tries: 8
  */

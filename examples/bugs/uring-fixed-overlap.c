@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: two fixed reads into one registered buffer are in flight, and the
- * second begins inside the bytes of the first.
- * To mend it: compute the second address from the size of the first read:
- * buffer + 2 * BLOCK_BYTES.
+ * The bug: two fixed reads into one registered buffer are in flight, and the second
+ * begins inside the range of the first.
+ * To mend it: begin the second read at buffer + 2 * BLOCK_BYTES, because the first
+ * fills two blocks.
  *
  * expect: overlap-in-flight
  */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: a message is sent from a buffer that has been freed before.
+ * The bug: say_farewell() sends a message from a buffer that hang_up() has freed.
  * To mend it: free the buffer after the send's completion.
- * It is found with AddressSanitizer in the program (cc -fsanitize=address).
+ * AddressSanitizer in the program finds this bug (cc -fsanitize=address).
  *
+ * What `uaio check` reports (README.md explains these lines):
  * expect: nothing
  * with address: unaddressable
  */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() frees the second of the two blocks that a vectored read in
- * flight fills.
- * To mend it: all memory that the vector names has to stay valid until the
- * read's completion; free both blocks then.
+ * The bug: main() frees the second of two blocks while a vectored read into both is in
+ * flight.
+ * To mend it: free both blocks after the read's completion.
  *
  * expect: freed-in-flight
  */

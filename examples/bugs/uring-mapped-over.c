@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() empties a buffer by a new mapping over it, while a write of
- * the buffer is in flight: zeros are written instead of the text.
- * To mend it: map, or clear, the buffer after the write's completion has been
- * reaped.
+ * The bug: main() replaces a buffer by a new, empty mapping while a write of the
+ * buffer is in flight. So zeros are written instead of the text.
+ * To mend it: reap the write's completion before mapping over the buffer, or clearing
+ * it.
  *
  * expect: unmapped-in-flight
  */

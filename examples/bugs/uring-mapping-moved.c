@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() moves a mapping by mremap() while a receive into it is in
- * flight, so that the receive finds nothing at the old address.
- * To mend it: move the mapping after the completion has been reaped.
+ * The bug: main() moves a mapping by mremap() while a receive into it is in flight. At
+ * the old address the receive finds no memory.
+ * To mend it: reap the completion before moving the mapping.
  *
  * expect: unmapped-in-flight
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() frees the msghdr of a recvmsg right after its submission; on completion
- * the kernel stores msg_flags and msg_controllen in the msghdr. To mend it: free the msghdr
- * after the completion. (The msghdr of a sendmsg may be freed after the submission.)
+ * The bug: main() frees the msghdr of a recvmsg right after its submission. When the
+ * recvmsg completes, the kernel stores msg_flags and msg_controllen in the msghdr.
+ * To mend it: free the msghdr after the completion. (The msghdr of a sendmsg may be
+ * freed after the submission.)
  *
  * expect: freed-in-flight
  */

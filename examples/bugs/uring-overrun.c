@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: a read is submitted for more bytes than its buffer has, so that it overwrites
- * the memory after the buffer. To mend it: give the read the size of the buffer. It is
- * found with AddressSanitizer in the program (cc -fsanitize=address).
+ * The bug: a read is submitted for more bytes than its buffer has, so that it
+ * overwrites the memory after the buffer.
+ * To mend it: pass the size of the buffer to the read.
+ * AddressSanitizer in the program finds this bug (cc -fsanitize=address).
  *
+ * What `uaio check` reports (README.md explains these lines):
  * expect: nothing
  * with address: unaddressable
  */
@@ -21,7 +23,9 @@ int main(void)
 	if (!number || pipe(ends) || write(ends[1], "12345678", 8) != 8 ||
 	    io_uring_queue_init(4, &ring, 0))
 		return 1;
-	/* The read asks for eight bytes, but `number` has four. */
+	/*
+	 * sizeof(number) is the size of the pointer, 8 bytes; the memory has only 4.
+	 */
 	io_uring_prep_read(io_uring_get_sqe(&ring), ends[0], number,
 			   sizeof(number), 0);
 	io_uring_submit(&ring); /* expect: submitted */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() frees the buffers that it has provided to a ring, and a read
- * then selects one of them: the bytes arrive in freed memory.
- * To mend it: remove the buffers before they are freed
- * (io_uring_prep_remove_buffers).
+ * The bug: main() frees the buffers that it has provided to a ring. A read then
+ * selects one of them, and writes to freed memory.
+ * To mend it: remove the buffers (io_uring_prep_remove_buffers) before freeing them.
  *
  * expect: provided-freed
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: provide() puts a local array into a buffer ring, and returns. A
- * receive selects the array, and writes over what is on the stack then.
- * To mend it: provide memory that outlives its use, such as that of malloc() or
- * of main().
+ * The bug: provide() puts a local array into a buffer ring, and returns. A receive
+ * selects the array, and overwrites what is on the stack by then.
+ * To mend it: provide memory that stays valid, such as an array of main() or memory
+ * from malloc().
  *
  * expect: provided-freed
  */

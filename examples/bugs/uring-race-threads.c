@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The bug: main() submits a read and then notifies another thread, which looks at the
- * buffer while the read is in flight. The lock orders the two threads, but not the read. To
- * mend it: notify the other thread after the completion has been reaped. It is found with
- * ThreadSanitizer in the program (cc -fsanitize=thread).
+ * buffer while the read is in flight. The lock orders the two threads, but not the
+ * read.
+ * To mend it: reap the completion before notifying the other thread.
+ * ThreadSanitizer in the program finds this bug (cc -fsanitize=thread).
  *
+ * What `uaio check` reports (README.md explains these lines):
  * expect: nothing
  * with address: touched-in-flight
  * with thread: race-in-flight

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The bug: main() frees the message while a read into it is in flight.
- * To mend it: free the message after the read's completion has been reaped.
+ * To mend it: reap the read's completion before freeing the message.
  *
  * expect: freed-in-flight
  */
@@ -27,7 +27,9 @@ int main(void)
 			   sizeof(message->text), 0);
 	io_uring_submit(&ring); /* expect: submitted */
 	free(message);          /* expect: now */
-	/* Only now do four bytes arrive, in memory that has been freed. */
+	/*
+	 * The write lets the read complete: four bytes arrive in the freed memory.
+	 */
 	if (write(ends[1], "late", 4) != 4 || io_uring_wait_cqe(&ring, &cqe))
 		return 1;
 	io_uring_cqe_seen(&ring, cqe);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() makes its buffer larger by realloc() while a receive into it
- * is in flight: the bytes arrive in the old memory.
- * To mend it: grow the buffer between the completion of one receive and the
- * next one.
+ * The bug: main() grows its buffer by realloc() while a receive into it is in flight.
+ * The bytes arrive in the old memory, which was freed.
+ * To mend it: grow the buffer after the completion of one receive, before submitting
+ * the next.
  *
  * expect: freed-in-flight
  */

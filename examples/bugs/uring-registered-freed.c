@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() frees a registered buffer while a fixed read into it is in
- * flight; registration keeps the pages, but not malloc()'s block.
- * To mend it: reap the read's completion, unregister the buffer, and then free
- * it.
+ * The bug: main() frees a registered buffer while a fixed read into it is in flight.
+ * Registration keeps the pages in memory, but malloc() may return the block again.
+ * To mend it: reap the read's completion, unregister the buffer, and then free it.
  *
  * expect: freed-in-flight
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() frees the ring while a read is in flight, and so can never
- * know when its buffer is free again.
+ * The bug: main() closes the ring while a read is in flight. It then cannot know when
+ * the read no longer uses the buffer.
  * To mend it: cancel the read, reap its completion, and then call
  * io_uring_queue_exit().
  *

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() formats the next line into the buffer whose send is still in
+ * The bug: main() formats the next line into a buffer while a send of the buffer is in
  * flight, so that the second line is sent twice.
- * To mend it: use the buffer again after the send's completion, or have one
- * for each send in flight.
+ * To mend it: change the buffer after the send's completion, or use one buffer for
+ * each send in flight.
  *
  * expect: changed-in-flight
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: say() submits a send of a line that it has formatted in a variable
- * of its own, and returns while the socket is full.
- * To mend it: format the line in memory that lives until the send's
- * completion, for instance in the connection.
+ * The bug: say() submits a send of a local array, and returns while the send waits,
+ * because the socket is full.
+ * To mend it: format the line in memory that stays valid until the send's completion,
+ * for instance in the connection.
  *
  * expect: stack-in-flight
  */

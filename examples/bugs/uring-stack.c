@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: start_read() submits a read into a variable of its own and returns,
- * so that the read writes into the stack of functions called later.
- * To mend it: keep the buffer where it lives as long as the request: in the
- * caller, in static memory, or in the heap.
+ * The bug: start_read() submits a read into a local array and returns. The read then
+ * writes into the stack of functions called later.
+ * To mend it: keep the buffer in memory that is valid until the completion: in the
+ * caller, in static memory, or on the heap.
  *
  * expect: stack-in-flight
  */
@@ -14,7 +14,10 @@ static void start_read(struct io_uring *ring, int fd)
 {
 	char area[64 << 10];
 
-	/* Read to the far end of the array, so that this example survives the bug. */
+	/*
+	 * The read fills only the start of the array, at the lowest addresses of the
+	 * stack frame, which no later call overwrites. So this example does not crash.
+	 */
 	io_uring_prep_read(io_uring_get_sqe(ring), fd, area, 64, 0);
 	io_uring_submit(ring); /* expect: submitted */
 }

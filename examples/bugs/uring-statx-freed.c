@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The bug: main() frees the result of a statx that is linked to a read, while the read
- * still waits for its data. To mend it: free the memory of each request of a chain after
- * that request's own completion.
+ * still waits for its data.
+ * To mend it: free the memory of each request of a chain after that request's own
+ * completion.
  *
  * expect: freed-in-flight
  */
@@ -32,7 +33,11 @@ int main(void)
 			    STATX_SIZE, about);
 	io_uring_submit(&ring); /* expect: submitted */
 	free(about);            /* expect: now */
-	close(ends[1]); /* the read ends with 0 bytes, and so fails the chain */
+	/*
+	 * The read ends with 0 bytes. A short read fails its chain, so the statx is
+	 * cancelled.
+	 */
+	close(ends[1]);
 	for (int i = 0; i < 2; i++) {
 		if (io_uring_wait_cqe(&ring, &cqe))
 			return 1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: after io_uring_wait_cqe_timeout() has timed out, main() frees the
- * buffer, but the read is still in flight.
- * To mend it: cancel the read by io_uring_prep_cancel(), reap its completion,
- * and then free the buffer.
+ * The bug: io_uring_wait_cqe_timeout() times out, and main() frees the buffer. But the
+ * read is still in flight.
+ * To mend it: cancel the read by io_uring_prep_cancel(), reap its completion, and then
+ * free the buffer.
  *
  * expect: freed-in-flight
  */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() looks at the buffer of a read that is in flight, and may see
- * the old byte or the new one.
- * To mend it: look at the buffer after the read's completion has been reaped.
- * It is found with AddressSanitizer in the program (cc -fsanitize=address).
+ * The bug: main() looks at the buffer of a read that is in flight, and may see the old
+ * byte or the new one.
+ * To mend it: look at the buffer after reaping the read's completion.
+ * AddressSanitizer in the program finds this bug (cc -fsanitize=address).
  *
+ * What `uaio check` reports (README.md explains these lines):
  * expect: nothing
  * with address: touched-in-flight
  * with thread: race-in-flight

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: two reads in flight have one buffer, so that the second message
- * overwrites the first.
+ * The bug: two reads in flight use one buffer, so that the second message overwrites
+ * the first.
  * To mend it: give each request in flight a buffer of its own.
  *
  * expect: overlap-in-flight

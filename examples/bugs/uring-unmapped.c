@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() unmaps memory while a read into it is in flight; a later
- * mapping at this address would receive the bytes.
- * To mend it: call munmap() after the read's completion has been reaped.
+ * The bug: main() unmaps memory while a read into it is in flight. If another mapping
+ * gets this address, it receives the bytes.
+ * To mend it: call munmap() after reaping the read's completion.
  *
  * expect: unmapped-in-flight
  */
@@ -27,7 +27,9 @@ int main(void)
 			   MAPPING_BYTES, 0);
 	io_uring_submit(&ring);         /* expect: submitted */
 	munmap(mapping, MAPPING_BYTES); /* expect: now */
-	/* The read fails with EFAULT, as long as nothing else is mapped at that address. */
+	/*
+	 * The read fails with EFAULT, unless something else is mapped at that address.
+	 */
 	if (write(ends[1], "late", 4) != 4 || io_uring_wait_cqe(&ring, &cqe))
 		return 1;
 	io_uring_cqe_seen(&ring, cqe);

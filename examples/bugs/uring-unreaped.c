@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: poll() says that a completion is there, and main() looks at the buffer without
- * reaping it. The kernel's writes are sure to be seen only after the tail of the
- * completion queue was read, as io_uring_peek_cqe() does.
+ * The bug: poll() reports that the ring has a completion, and main() looks at the
+ * buffer without reaping it. Only a program that has read the tail of the completion
+ * queue, as io_uring_peek_cqe() does, is sure to see the bytes that the kernel wrote
+ * before.
  * To mend it: call io_uring_peek_cqe() first.
- * It is found with ThreadSanitizer in the program (cc -fsanitize=thread).
+ * ThreadSanitizer in the program finds this bug (cc -fsanitize=thread).
  *
+ * What `uaio check` reports (README.md explains these lines):
  * expect: nothing
  * with thread: race-in-flight
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() counts up the number in a record's head while the write of
- * the record is in flight.
- * To mend it: copy the head for each write, or change it after the write's
+ * The bug: main() increases the number in a record's header while a write of the
+ * record is in flight.
+ * To mend it: copy the header for each write, or change it after the write's
  * completion.
  *
  * expect: changed-in-flight

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The `uaio` command: a table of subcommands.
+ * The `uaio` command: finds the subcommand in a table and calls its main function.
  *
  * Tested by test/run/options.py.
  */

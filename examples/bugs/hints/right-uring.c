@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: this program does what looks like the mistakes beside it, and makes none: reads
- * overlap, writes of one range are linked, and all completions are taken before memory,
- * buffers, files and the ring are freed or closed.
+ * No mistake: this program resembles the other programs in this directory, but is
+ * right. Its reads overlap, and its two writes of one range are linked. It reaps all
+ * completions before it frees memory, unregisters buffers, or closes the file and the
+ * ring.
  *
  * expect: nothing
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main() unregisters a buffer while a read into it is in flight. That does not end the
- * read.
+ * The mistake: main() unregisters a buffer while a read into it is in flight. This does
+ * not end the read, which still writes to the buffer.
  *
  * expect: buffers-unregistered-in-flight
  */
@@ -23,7 +23,7 @@ int main(void)
 				 sizeof(buffer), 0, 0);
 	io_uring_submit(&ring);             /* expect: submitted */
 	io_uring_unregister_buffers(&ring); /* expect: now */
-	/* Right: consume the completion before you unregister. */
+	/* Right: first consume the completion, then unregister the buffer. */
 	if (write(ends[1], "x", 1) != 1 || io_uring_wait_cqe(&ring, &cqe) < 0)
 		return 1;
 	io_uring_cqe_seen(&ring, cqe);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main() closes a pipe while a read of the pipe is in flight. The read goes on, and may
- * wait for ever. The next file that is opened gets the same descriptor.
+ * The mistake: main() closes a pipe while a read of the pipe is in flight. The read
+ * goes on, and may wait for ever. The next file that main() opens gets the same
+ * descriptor.
  *
  * expect: descriptor-closed-in-flight
  */
@@ -22,7 +23,7 @@ int main(void)
 			   sizeof(buffer), 0);
 	io_uring_submit(&ring); /* expect: submitted */
 	close(ends[0]);         /* expect: now */
-	/* Right: cancel the read and consume its completion before you close. */
+	/* Right: first cancel the read and consume its completion, then close. */
 	if (write(ends[1], "x", 1) != 1 || io_uring_wait_cqe(&ring, &cqe) < 0)
 		return 1;
 	io_uring_cqe_seen(&ring, cqe);

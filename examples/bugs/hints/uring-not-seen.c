@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main() writes to a file, and never looks whether the write has failed.
+ * The mistake: main() writes to a file, and never checks whether the write has failed.
  *
  * expect: completion-not-seen
  */
@@ -17,7 +17,7 @@ int main(void)
 		return 1;
 	io_uring_prep_write(io_uring_get_sqe(&ring), fileno(file), "x", 1, 0);
 	io_uring_submit_and_wait(&ring, 1);
-	/* Right: call io_uring_wait_cqe() before, and look at cqe->res. */
+	/* Right: first call io_uring_wait_cqe(), and check cqe->res. */
 	io_uring_queue_exit(&ring); /* expect: now */
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main() prepares two writes, but submits one: io_uring_enter(2) submits only as many as
- * its argument says.
+ * The mistake: main() prepares two writes, but submits one. io_uring_enter(2) submits
+ * only as many requests as its argument to_submit says.
  *
  * expect: sqe-not-submitted
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main() has more requests in flight than the ring has room for completions.
+ * The mistake: main() has more requests in flight than the completion queue can hold.
  *
  * expect: cq-overflow
  */
@@ -14,7 +14,7 @@ int main(void)
 	struct io_uring_cqe *cqe;
 	struct io_uring ring;
 
-	/* Right: use IORING_SETUP_CQSIZE to have room for NR completions. */
+	/* Right: make room for NR completions, by IORING_SETUP_CQSIZE. */
 	if (io_uring_queue_init(ENTRIES, &ring, 0) < 0)
 		return 1;
 	for (int i = 0; i < NR; i++) {

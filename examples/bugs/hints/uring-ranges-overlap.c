@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main() writes two records to a file, and the second begins inside the first. Which bytes
- * the file has in the end is undefined. If a worker executes the first write, that write
- * may end before the second is submitted.
+ * The mistake: main() submits two writes to a file, and the second begins inside the
+ * range of the first. Which bytes the file then has is undefined. If a worker executes
+ * the first write, that write may have ended before the second is submitted.
  *
+ * What `uaio check --hints` reports. A run may miss the mistake, so the test makes up
+ * to `tries` runs (../README.md):
  * expect: file-ranges-overlap
  * tries: 20
  */
@@ -24,7 +26,7 @@ int main(void)
 		return 1;
 	io_uring_prep_write(io_uring_get_sqe(&ring), fileno(file), one, BYTES,
 			    0);
-	/* Right: write at BYTES, or link this write to the first. */
+	/* Right: write at offset BYTES, or link this write to the first. */
 	io_uring_prep_write(io_uring_get_sqe(&ring), fileno(file), other, BYTES,
 			    BYTES - 1);
 	io_uring_submit(&ring); /* expect: submitted */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main() frees a connection while a poll has it as user_data. The thread that consumes the
- * poll's completion uses freed memory.
+ * The mistake: main() frees a connection while a poll request has its address as
+ * user_data. Whoever consumes the poll's completion gets a pointer to freed memory.
  *
  * expect: user-data-freed
  */
@@ -32,7 +32,10 @@ int main(void)
 	io_uring_sqe_set_data(sqe, connection);
 	io_uring_submit(&ring); /* expect: submitted */
 	free(connection);       /* expect: now */
-	/* Right: remove the poll and consume its completion before you free. */
+	/*
+	 * Right: first remove the poll and consume its completion, then free the
+	 * connection.
+	 */
 	if (write(ends[1], "x", 1) != 1 || io_uring_wait_cqe(&ring, &cqe) < 0)
 		return 1;
 	io_uring_cqe_seen(&ring, cqe);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: an eventfd says that the write has ended, and the buffer is changed
- * for the next write after io_getevents() has returned the event.
+ * No bug: main() waits for an eventfd that signals the end of the write. After
+ * io_getevents() has returned the event, main() changes the buffer for the next write.
  *
  * expect: nothing
  */

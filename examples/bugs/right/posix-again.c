@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: main() waits for a request and takes its result before it submits the
- * same aiocb again.
+ * No bug: main() waits for a request and calls aio_return(), before it submits the same
+ * aiocb again.
  *
  * expect: nothing
  */

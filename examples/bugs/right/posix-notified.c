@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: the notification function (SIGEV_THREAD) of a read takes the result and frees the
- * aiocb with its buffer.
+ * No bug: the notification function of a read (SIGEV_THREAD) calls aio_return(), and
+ * then frees the aiocb with its buffer.
  *
  * expect: nothing
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: the buffer is in the frame of main(), and functions that main() calls
- * submit the read and reap its completion.
+ * No bug: the buffers are on the stack of main(). Functions that main() calls submit
+ * the reads and reap the completions.
  *
  * expect: nothing
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: main() cancels the read, reaps both completions, and then frees the
- * buffer.
+ * No bug: main() cancels the read, reaps the completions of the read and of the cancel
+ * request, and then frees the buffer.
  *
  * expect: nothing
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: a coroutine has its buffer on its own stack, and other coroutines run
- * while its read is in flight.
+ * No bug: a coroutine reads into a buffer on its own stack. While its read is in
+ * flight, other coroutines run.
  *
  * expect: nothing
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: a child frees its own copy of the buffer whose read is in flight in
- * the parent.
+ * No bug: a read is in flight in the parent process. A child frees its own copy of the
+ * buffer.
  *
  * expect: nothing
  */

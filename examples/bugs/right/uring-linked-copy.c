@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: a read, and a write that is linked to that read, share a buffer, as the write
- * begins after the read has ended.
+ * No bug: a read, and a write that is linked to it, use one buffer. The write begins
+ * after the read has ended.
  *
  * expect: nothing
  */

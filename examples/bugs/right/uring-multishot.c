@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: a multishot receive fills provided buffers, and main() changes each buffer that a
- * completion has given back, and provides it again.
+ * No bug: a multishot receive fills provided buffers. When a completion returns a
+ * buffer, main() changes it and provides it again.
  *
  * expect: nothing
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: main() frees, grows and unmaps memory right beside the memory of
- * reads in flight.
+ * No bug: main() frees, grows and unmaps memory directly beside the buffers of reads in
+ * flight.
  *
  * expect: nothing
  */

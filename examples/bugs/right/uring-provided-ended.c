@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: main() frees a provided buffer that a completion has given back, buffers that it
- * has removed, and at last buffers that no request selects any more. It also changes a
- * provided buffer while no request that could select it is in flight.
+ * No bug: main() frees a provided buffer after a completion has returned the buffer, or
+ * after a request has removed it. At the end main() frees the remaining buffers, which
+ * no request can select any more. It also changes a provided buffer while no request in
+ * flight can select it.
  *
  * expect: nothing
  */

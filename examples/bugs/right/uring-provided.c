@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: main() changes a provided buffer once a completion has given it back,
- * and then provides it again.
+ * No bug: after a completion has returned a provided buffer, main() changes the buffer
+ * and provides it again.
  *
  * expect: nothing
  */

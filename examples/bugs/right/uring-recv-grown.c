@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: main() grows its buffer between the completion of one receive and the
- * submission of the next.
+ * No bug: main() grows its buffer after one receive has completed, and before it
+ * submits the next one.
  *
  * expect: nothing
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: a thread of the kernel (SQPOLL) submits a read into the frame of
- * main(), which reaps the completion and then uses the frame for another read.
+ * No bug: the kernel's SQPOLL thread submits a read into a local array of read_line(),
+ * which reaps the completion before it returns.
  *
  * expect: nothing
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: read_line() has its buffer on the stack, and reaps the completion
- * before it returns.
+ * No bug: read_line() reads into a local array, and reaps the completion before it
+ * returns.
  *
  * expect: nothing
  */

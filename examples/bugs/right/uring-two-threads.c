@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: one thread submits a read, another one reaps the completion and frees
- * the buffer.
+ * No bug: one thread submits a read; another thread reaps the completion and frees the
+ * buffer.
  *
  * expect: nothing
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: two writes in flight may share a buffer, as both only read it; and
- * two reads may fill two halves of one block.
+ * No bug: two writes in flight use one buffer, which they do not change. Two reads in
+ * flight fill the two halves of one block.
  *
  * expect: nothing
  */

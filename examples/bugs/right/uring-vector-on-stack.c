@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: the iovec and the msghdr of a send may be freed after the submission, as the
- * kernel has copied them. The text to which they point must stay.
+ * No bug: start() overwrites the local iovec and msghdr of its requests after the
+ * submission, in which the kernel has copied them. The text to which they point stays
+ * valid.
  *
  * expect: nothing
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio bench: executes the benchmark's script, and passes to it the paths of `uaio` and
- * of the benchmark's programs. The script interprets the options.
+ * uaio bench: executes the benchmark's script, and passes it the paths of `uaio` and of
+ * the benchmark's programs. The script interprets the command line.
  *
  * Tested by test/run/bench.py.
  */
@@ -40,7 +40,9 @@ static void print_help(void)
 	     "  -h, --help   show this");
 }
 
-/* Find the script in the build tree, or else in the installed tree. */
+/*
+ * Find the script and the programs, in the build tree or else in the installed tree.
+ */
 static int find(struct bench *bench)
 {
 	char own[PATH_MAX], built[PATH_MAX];
@@ -76,7 +78,8 @@ static int become(char *python, struct bench *bench, int argc, char **argv)
 	if (!args)
 		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
 	args[nr++] = python;
-	args[nr++] = "-B"; /* do not write bytecode beside the scripts */
+	/* -B: Python must not write bytecode files beside the scripts */
+	args[nr++] = "-B";
 	args[nr++] = bench->script;
 	args[nr++] = "--uaio";
 	args[nr++] = bench->uaio;

@@ -9,7 +9,7 @@
 
 #include "options/faults.h"
 
-/* Separators between faults, as in uaio_faults_parse(). */
+/* Separators between the faults of a --fault text, as in uaio_faults_parse(). */
 #define SEPARATORS "; \t\n"
 
 static const char suffix[] = ".changes";
@@ -28,7 +28,10 @@ static bool read_number(const char *text, uint64_t max, uint64_t *ret)
 	return !errno && !*end && *ret && *ret <= max;
 }
 
-/* Split the line at its tabs. Return: whether it is a change. */
+/*
+ * Split the line at its tabs.
+ * Return: whether the line describes a change.
+ */
 static bool split(char *line, struct uaio_change *ret)
 {
 	const char *first = strsep(&line, "\t");
@@ -60,8 +63,8 @@ int uaio_changes_add(struct uaio_changes *changes, int pid, const char *line)
 	}
 	if (change.line && changes->nr % CHUNK == 0) {
 		/*
-		 * The multiplication cannot overflow: the lines themselves take more
-		 * memory.
+		 * The multiplication cannot overflow: the lines that are in memory
+		 * already take more bytes than the array.
 		 */
 		void *all =
 			realloc(changes->all,
@@ -89,7 +92,10 @@ static int read_file(const char *path, int pid, struct uaio_changes *changes)
 
 	while (ret != -ENOMEM && file &&
 	       (len = getline(&line, &room, file)) > 0) {
-		/* A last line without a newline is incomplete, so skip it. */
+		/*
+		 * Skip a last line without a newline: a killed process did not write
+		 * all of it.
+		 */
 		if (line[len - 1] != '\n')
 			break;
 		line[len - 1] = '\0';
@@ -205,8 +211,9 @@ void uaio_change_print(FILE *to, const struct uaio_change *change)
 /* Texts for --fault */
 
 /*
- * Split the first fault off *text. Return: the fault's start, or NULL; *ret_len: its
- * length.
+ * Move *text past its first fault.
+ * Return: the start of this fault, and its length in *ret_len; NULL if there is no
+ * fault.
  */
 static const char *take_fault(const char **text, size_t *ret_len)
 {
@@ -218,7 +225,9 @@ static const char *take_fault(const char **text, size_t *ret_len)
 }
 
 /*
- * Return: whether a key other than `only` chooses some of the fault's request numbers.
+ * A fault's keys can limit the fault to some request numbers.
+ * Return: whether `key` limits the numbers; false for the key `only`, which is treated
+ * separately.
  */
 static bool does_choose(const char *key)
 {
@@ -231,12 +240,17 @@ static bool does_choose(const char *key)
 	return false;
 }
 
-/* Which of a fault's changes to make. */
+/*
+ * Which requests a fault in the new --fault text changes. ALL: the requests that the
+ * fault's own keys choose. CHOSEN: those requests that the own keys choose and that the
+ * new list (`only`) contains. EXACT: all requests in the new list.
+ */
 enum extent { ALL, CHOSEN, EXACT };
 
 /*
- * Return: whether to copy a key of a fault. The seed, and keys that choose among
- * requests, are written anew or left out.
+ * Return: whether to copy a key of a fault. The seed and the list of numbers (`only`)
+ * are written separately. For EXACT, other keys that choose request numbers are left
+ * out.
  */
 static bool is_kept(const char *key, enum extent extent)
 {
@@ -247,7 +261,9 @@ static bool is_kept(const char *key, enum extent extent)
 	return extent != EXACT || !does_choose(key);
 }
 
-/* Write a fault with its keys, and the seed last. */
+/*
+ * Write a fault, with the keys for which is_kept() returns true; the seed comes last.
+ */
 static void write_fault(FILE *to, const char *fault, size_t len, uint64_t seed,
 			enum extent extent)
 {
@@ -279,20 +295,29 @@ int uaio_faults_seeded(const char *text, uint64_t seed, char **ret)
 	return to && !fclose(to) ? 0 : -ENOMEM;
 }
 
-/* Return: whether change `next` continues the range that ends with `before`. */
+/*
+ * The list of request numbers has ranges, such as 3-8.
+ * Return: whether the range that ends with change `before` can be extended to change
+ * `next`.
+ */
 static bool continues(const struct uaio_changes *changes, size_t before,
 		      size_t next, bool joins_next)
 {
 	const struct uaio_change *first = &changes->all[before],
 				 *second = &changes->all[next];
 
-	/* Nothing was left out between adjacent changes of one fault. */
+	/*
+	 * The two changes are adjacent in the sorted array, and belong to the same
+	 * fault. So no other change lies between them, and the extended range adds only
+	 * the change `next`.
+	 */
 	return next == before + 1 && first->fault == second->fault &&
 	       (!joins_next || second->number == first->number + 1);
 }
 
 /*
- * Write the numbers of those items that belong to a fault.
+ * Of the changes in `items`, write the request numbers of those that belong to `fault`,
+ * as numbers and ranges.
  * Return: how many numbers and ranges were written.
  */
 static size_t write_only(FILE *to, unsigned fault,
@@ -335,8 +360,9 @@ int uaio_faults_chosen(const char *text, uint64_t seed,
 	FILE *to = open_memstream(ret, &room);
 	const char *fault;
 	/*
-	 * If set, ranges join only adjacent numbers, so that they contain no further
-	 * numbers.
+	 * If set, a range joins only consecutive request numbers. Otherwise a range may
+	 * contain numbers that were not changed; the fault's other keys exclude these
+	 * again.
 	 */
 	bool joins_next = is_exact || strstr(text, "only=");
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the library has changed on purpose (issue/fault.h I3), and --fault texts that
- * repeat some of these changes
+ * The changes that the library has made on purpose (issue/fault.h I3), and texts for
+ * --fault that repeat some of these changes
  *
  * Tested by test-seeds.c.
  */
@@ -14,13 +14,16 @@
 #include <stdio.h>
 
 struct uaio_change {
-	unsigned fault;  /* index of the fault in the --fault text, from 0 */
-	uint64_t number; /* serial number of the fault's request, from 1 */
+	unsigned fault; /* index of the fault in the --fault text, from 0 */
+	/* number of the request among those that the fault may change, from 1 */
+	uint64_t number;
 	int pid;
-	/* The rest of the line: kind, value, operation, descriptor, path. */
+	/* the other fields of the line */
 	const char *kind, *value, *operation, *fd, *path;
-	char *line; /* owns the strings above */
-	/* owns: the stack of the submission, one frame per line; or NULL */
+	char *line; /* owns: the memory that holds the strings above */
+	/*
+	 * owns: the stack that submitted the request, one frame per line; or NULL
+	 */
 	char *stack;
 };
 
@@ -29,12 +32,16 @@ struct uaio_changes {
 	struct uaio_change *all; /* owns; sorted by fault, number and process */
 };
 
-/* Add the change in a line, without its newline. Return: 0, -EINVAL or -ENOMEM. */
+/*
+ * Add the change that a line describes. The line has no newline.
+ * Return: 0, -EINVAL or -ENOMEM.
+ */
 int uaio_changes_add(struct uaio_changes *changes, int pid, const char *line);
 
 /*
- * Read the files of all processes in the directory. Skips incomplete lines, which a
- * killed process may leave. Return: 0 or -errno.
+ * Read the changes of all processes: each process has a file in the directory. Skips a
+ * file's last line if it is incomplete, as a killed process may leave it.
+ * Return: 0 or -errno.
  */
 int uaio_changes_read(const char *directory, struct uaio_changes *ret);
 /* Sort the changes. */
@@ -42,26 +49,27 @@ void uaio_changes_sort(struct uaio_changes *changes);
 void uaio_changes_free(struct uaio_changes *changes);
 
 /*
- * If several processes made a change of the same fault and number, keep only one of
- * these changes. The changes are sorted.
+ * Several processes may have changed a request with the same number by the same fault.
+ * Keep only one of these changes. The changes must be sorted.
  */
 void uaio_changes_unite(struct uaio_changes *changes);
 
-/* Write a sentence about a change, without the full stop. */
+/* Write a sentence that describes a change, without the full stop. */
 void uaio_change_print(FILE *to, const struct uaio_change *change);
 
 /*
- * Write to *ret the --fault text with the seed added. The caller frees *ret.
+ * Write to *ret the --fault text with this seed in each fault. The caller frees *ret.
  * Return: 0 or -ENOMEM.
  */
 int uaio_faults_seeded(const char *text, uint64_t seed, char **ret);
 
 /*
- * Write to *ret the faults of text with the seed, limited to the changes in `items`
- * (rising indices). The changes are sorted and united. If is_exact, *ret names the
- * numbers of these changes, and has no other condition that chooses among numbers.
- * Return: 0; -ENOMEM; -E2BIG: too many numbers and ranges for --fault. The caller frees
- * *ret.
+ * Write to *ret a --fault text that repeats only the changes whose indices are in
+ * `items`, in rising order. All changes must come from runs with `text` and `seed`, and
+ * must be sorted and united. If is_exact is set, the new text names the request numbers
+ * of these changes, and has no other key that chooses numbers.
+ * Return: 0, and the caller frees *ret; -ENOMEM; -E2BIG: --fault cannot hold so many
+ * numbers and ranges.
  */
 int uaio_faults_chosen(const char *text, uint64_t seed,
 		       const struct uaio_changes *changes, const size_t *items,

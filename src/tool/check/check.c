@@ -16,7 +16,7 @@
 
 enum { ERROR_STATUS = 99 };
 
-/* A file for output that the user has named. fd is -1 while the file is closed. */
+/* An output file that the user has named; fd is -1 while the file is not open. */
 struct output {
 	const char *path; /* NULL: standard error */
 	int fd;
@@ -142,7 +142,10 @@ static int set_timeout(const char *text)
 	return 0;
 }
 
-/* Combine the faults of several options. */
+/*
+ * Add the faults in `text` to those of earlier options. given_as: the option or
+ * variable that has the text, for messages.
+ */
 static int add_faults(const char *given_as, const char *text)
 {
 	const struct uaio_option *option = &uaio_options[UAIO_OPTION_FAULT];
@@ -156,7 +159,7 @@ static int add_faults(const char *given_as, const char *text)
 		return EXIT_REFUSED;
 	}
 	if (value && check.seeds.faults) {
-		/* The text is not freed before the command ends. */
+		/* Nothing frees this text before the tool exits. */
 		if (asprintf(&both, "%s %s", check.seeds.faults, text) < 0)
 			return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
 		text = both;
@@ -170,8 +173,8 @@ static int add_faults(const char *given_as, const char *text)
 }
 
 /*
- * With --seeds the fault variable acts like the option --fault, because one run must be
- * without faults.
+ * With --seeds, treat the environment variable for faults like the option --fault, and
+ * unset it, because one run must be without faults.
  */
 static int take_variable(void)
 {
@@ -204,8 +207,8 @@ static int set_option(int c)
 }
 
 /*
- * Return: 0, and the command is at argv[optind]; -1 if there is nothing to do, and the
- * exit status is in *ret_status.
+ * Return: 0: the command is at argv[optind]. -1: there is nothing to do, and
+ * *ret_status is the exit status.
  */
 static int read_flags(int argc, char **argv, int *ret_status)
 {
@@ -258,8 +261,8 @@ static int open_output(struct output *output)
 }
 
 /*
- * Write with a single system call if possible, because the command may write to the
- * same terminal.
+ * Write by a single system call if possible, so that output of the command to the same
+ * terminal does not come in between.
  */
 static void put(struct output *output, const char *text, size_t len)
 {
@@ -320,13 +323,18 @@ static bool is_hint(const struct uaio_report *report)
 	return kind && kind->is_hint;
 }
 
-/* Decide whether to show a report whose place is new. */
+/*
+ * Called for the first report of a place: show the report, or suppress it.
+ * Return: the verdict (struct uaio_check_place).
+ */
 static int judge(struct uaio_report *report, uint64_t hash)
 {
 	int verdict = UAIO_CHECK_SHOWN;
 
 	/*
-	 * A report that is only counted does not need symbols, which take long to find.
+	 * Finding symbols takes long. Skip it if this report is only counted: the table
+	 * of places is full, so the report is not shown, and no suppression needs the
+	 * symbols.
 	 */
 	if (check.places.nr < UAIO_CHECK_PLACES_MAX || check.suppressions.nr) {
 		uaio_check_symbolize(report);
@@ -460,8 +468,9 @@ static void say_missing(const char *dir)
 }
 
 /*
- * Run the command once. Return: 0, and the command's status is in *ret_status; or an
- * exit status after a message.
+ * Run the command once.
+ * Return: 0, and *ret_status is the command's status; or an exit status after a
+ * message.
  */
 static int run_once(char **argv, int *ret_status)
 {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `uaio check`: runs a command in which the library looks for wrong uses of
+ * `uaio check`: runs a command, in which the library looks for wrong uses of
  * asynchronous I/O, and prints the library's reports
  *
- * Each process of the command appends reports to its own file, named by its process id,
- * in one directory. The tool, which is the command's parent, follows the files, shows
- * the first report of each place, and removes the directory at the end.
+ * Each process of the command appends its reports to its own file, which is named by
+ * the process id. All these files are in one directory. The tool is the command's
+ * parent. While the command runs, the tool reads the files and shows the first report
+ * of each place (places.c). At the end it removes the directory.
  *
- * A report is text: a line per field, tabs between the parts of a line, and a last line
- * `end`. The checked program may have overwritten the report, or been killed while it
- * wrote the report. So the tool trusts no length, number or name in a report.
+ * A report consists of text lines, one per field; tabs separate the parts of a line.
+ * The last line is `end`. The checked program may have overwritten the report, or been
+ * killed while it wrote the report. So the tool trusts no length, number or name in a
+ * report.
  *
  * reports.c, files.c, places.c and suppressions.c are tested by test-reports.c. All
  * files are tested by test/run/check.py.
@@ -25,19 +27,23 @@
 
 /* kinds.c */
 
-/* A kind of error. The names are in the man page and in doc/check.md. */
+/* A kind of error. doc/check.md and the man page list the names. */
 struct uaio_check_kind {
 	const char *name;
-	const char *explanation; /* one sentence: what the error is */
-	const char *now; /* heading of the stack where the error was found */
-	/* heading of the submission's stack; NULL: the usual one */
+	const char *explanation; /* a sentence that explains the error */
+	const char *now; /* heading above the stack where the error was found */
+	/*
+	 * heading above the stack of the submission; NULL: "the request was submitted
+	 * here"
+	 */
 	const char *submitted;
-	const char *rule; /* what a manual page requires */
+	const char *rule; /* what a manual page says about the error */
 	const char *help; /* how to fix it */
-	bool is_hint;     /* a hint, not an error */
+	/* not an error, only a hint: allowed, but seldom meant */
+	bool is_hint;
 };
 
-/* Return: NULL if no kind has that name. */
+/* Return: the kind with that name, or NULL. */
 const struct uaio_check_kind *uaio_check_kind_find(const char *name);
 
 /* Return: the kind at index i, or NULL after the last. */
@@ -54,24 +60,27 @@ enum {
 enum uaio_check_stack_id {
 	UAIO_CHECK_NOW,       /* where the error was found */
 	UAIO_CHECK_SUBMITTED, /* where the request was submitted */
-	UAIO_CHECK_OTHER,     /* where the other request was submitted */
+	/* where the report's second request was submitted */
+	UAIO_CHECK_OTHER,
 	UAIO_CHECK_NR_STACKS,
 };
 
 /* A source line; a frame has several if functions are inlined. */
 struct uaio_check_line {
 	char *function; /* owns */
-	char *file;     /* owns; NULL: not known */
+	char *file;     /* owns; NULL: unknown */
 	unsigned line;  /* 0: not known */
 };
 
 struct uaio_check_frame {
-	uint64_t pc, offset; /* offset: position of the pc within its module */
-	const char *module;  /* path; NULL: not known */
-	const char *symbol;  /* NAME+0xOFFSET; NULL: not known */
+	/* pc: address of the instruction; offset: pc's position in its module */
+	uint64_t pc, offset;
+	const char *module; /* path; NULL: not known */
+	const char *symbol; /* NAME+0xOFFSET; NULL: not known */
 	const char *
-		text; /* what the symbolizer of a sanitizer has printed, or NULL */
-	struct uaio_check_line *lines; /* owns; filled by symbols.c */
+		/* what a sanitizer's symbolizer printed for the frame, or NULL */
+		text;
+	struct uaio_check_line *lines; /* owns; symbols.c fills in */
 	unsigned nr_lines;
 };
 
@@ -81,12 +90,13 @@ struct uaio_check_stack {
 };
 
 struct uaio_check_request {
-	const char *operation; /* NULL: the report has no such request */
-	const char *fields;    /* texts NAME=VALUE, separated by spaces */
+	/* NULL: the report does not describe this request */
+	const char *operation;
+	const char *fields; /* texts NAME=VALUE, separated by spaces */
 };
 
 struct uaio_report {
-	char *text; /* owns; the strings in the report point into it */
+	char *text; /* owns; the strings below point into it */
 	int pid;
 	bool is_cut; /* the end of the report is missing */
 	const char *kind, *what, *tid, *thread;
@@ -103,28 +113,32 @@ bool uaio_report_parse(struct uaio_report *ret_report, const char *text,
 void uaio_report_free(struct uaio_report *report);
 void uaio_check_frame_free(struct uaio_check_frame *frame);
 
-/* Return: memory. If memory is NULL, exit with a message. */
+/* Return: `memory`. If it is NULL, exit with a message. */
 void *uaio_check_memory(void *memory);
 
-/* files.c: the files of the processes */
+/* files.c: reads the report files that the processes write */
 
-/* Sums of the counts that processes report when they end. */
+/* Sums over the processes of the command. */
 struct uaio_check_sums {
-	uint64_t nr_processes; /* number of processes that made a request */
-	/* number of those processes that reported their counts, which follow */
+	uint64_t nr_processes; /* processes that made a request */
+	/*
+	 * how many of these processes wrote a summary at their end; the sums of the
+	 * counts in these summaries
+	 */
 	uint64_t nr_ended;
 	uint64_t nr_requests, nr_checked;
 	char checkers
-		[64]; /* names of checkers, such as sanitizers; empty: none */
+		/* checkers in the processes, such as sanitizers; empty: none */
+		[64];
 };
 
 typedef void uaio_check_report_fn(struct uaio_report *report, void *arg);
 
 struct uaio_check_files {
-	void *dir;                        /* a DIR, which is open */
+	void *dir;                        /* an open directory stream (DIR *) */
 	struct uaio_check_file **buckets; /* owns; hashed by process id */
 	struct uaio_check_sums sums;
-	uaio_check_report_fn *report; /* called for each report */
+	uaio_check_report_fn *report; /* called for each report that is read */
 	void *arg;
 };
 
@@ -132,8 +146,8 @@ struct uaio_check_files {
 int uaio_check_files_open(struct uaio_check_files *files, const char *path);
 
 /*
- * Read what processes have written since the last call. @is_last: also report an
- * incomplete report at the end of a file.
+ * Read what processes have written since the last call. @is_last: this is the last
+ * call, so also report an incomplete report at the end of a file.
  */
 void uaio_check_files_read(struct uaio_check_files *files, bool is_last);
 void uaio_check_files_close(struct uaio_check_files *files);
@@ -142,10 +156,10 @@ void uaio_check_files_close(struct uaio_check_files *files);
 
 struct uaio_suppression {
 	char *kind, *pattern; /* owns */
-	/* borrows: the name of the file that has the suppression */
+	/* borrows: the file that contains the suppression */
 	const char *file;
 	unsigned line;
-	uint64_t nr; /* how many reports it has suppressed */
+	uint64_t nr; /* number of reports that this suppression matched */
 };
 
 struct uaio_suppressions {
@@ -153,18 +167,23 @@ struct uaio_suppressions {
 	unsigned nr;
 };
 
-/* Add the suppressions of a file. Return: 0, or the exit status after a message. */
+/*
+ * Add the suppressions in a file.
+ * Return: 0, or the exit status after a message.
+ */
 int uaio_suppressions_read(struct uaio_suppressions *to, const char *path);
 
 /*
- * Return: the index of the first suppression that matches the report, whose frames have
- * lines; or -1.
+ * Return: the index of the first suppression that matches the report; or -1. The report
+ * must be symbolized (symbols.c).
  */
 int uaio_suppressions_find(const struct uaio_suppressions *suppressions,
 			   const struct uaio_report *report);
 void uaio_suppressions_free(struct uaio_suppressions *suppressions);
 
-/* places.c: the places of reports so far */
+/*
+ * places.c: places where errors were reported, so that each place is shown only once
+ */
 
 enum {
 	UAIO_CHECK_SHOWN = -1, /* not suppressed */
@@ -172,9 +191,9 @@ enum {
 };
 
 struct uaio_check_place {
-	uint64_t
-		hash; /* hash of the report's kind, operation and innermost frames */
-	int verdict; /* UAIO_CHECK_SHOWN, or the index of a suppression */
+	/* what uaio_check_place_of() returns for reports of this place */
+	uint64_t hash;
+	int verdict; /* UAIO_CHECK_SHOWN, or the index of the suppression */
 };
 
 struct uaio_check_places {
@@ -183,12 +202,13 @@ struct uaio_check_places {
 };
 
 /*
- * Return: the hash of a report's place, which is its kind, its operation and the
- * innermost frames in the report itself.
+ * A report's place is its kind, its operation and the innermost frames of its stacks,
+ * as the report has them (not symbolized).
+ * Return: the hash of the place.
  */
 uint64_t uaio_check_place_of(const struct uaio_report *report);
 
-/* Return: the place with that hash, or NULL if none was seen. */
+/* Return: the place with that hash, or NULL if it has had no report yet. */
 struct uaio_check_place *
 uaio_check_places_find(const struct uaio_check_places *places, uint64_t hash);
 
@@ -203,75 +223,84 @@ bool uaio_check_places_add(struct uaio_check_places *places, uint64_t hash,
 
 void uaio_check_symbolize(struct uaio_report *report);
 
-/* Reports of this kind are not errors, but changes on purpose. */
+/*
+ * Reports of this kind are no errors: they say which requests --fault has changed.
+ */
 #define UAIO_CHECK_CHANGE "change"
 
 /* print.c */
 
-/* Print the frames up to main() under a heading. Prints nothing if there are none. */
+/*
+ * Print a heading, and the frames from the innermost one to main(). Prints nothing if
+ * there are no frames.
+ */
 void uaio_check_print_stack(FILE *to, const char *heading,
 			    const struct uaio_check_stack *stack);
 
 void uaio_check_print(FILE *to, const struct uaio_report *report);
 void uaio_check_print_json(FILE *to, const struct uaio_report *report);
-/* Print a failing seed as JSON. */
+/* Print which seed failed, and how, as JSON. */
 void uaio_check_print_seed_json(FILE *to, const char *what,
 				const char *command);
 
-/* follow.c: running the command, and following its processes */
+/* follow.c: runs the command and follows its processes */
 
 /* How to run the command. */
 struct uaio_check_how {
 	const char *faults; /* argument of --fault for `uaio run`; NULL: none */
 	bool has_hints;
-	int64_t limit_ns; /* the command is killed after this time; 0: never */
+	/* the time after which to kill the command; 0: never */
+	int64_t limit_ns;
 	/*
-	 * Where the command's output goes; -1: the tool's input and output. Otherwise
-	 * the command gets an empty input and its own process group, and processes that
-	 * it leaves behind are killed.
+	 * Where the command's output goes. -1: the command uses the tool's input and
+	 * output. Otherwise the command gets an empty input and a process group of its
+	 * own, and at the end the tool kills the processes that the command leaves
+	 * behind.
 	 */
 	int output;
 };
 
 struct uaio_check_run {
-	char dir[64]; /* the directory in which the processes write reports */
+	char dir[64]; /* where the processes write reports */
 	int status;   /* the command's status, as from waitpid() */
-	bool is_refused; /* the command was not executed, and a message says why */
+	/* the command was not executed; a message has said why */
+	bool is_refused;
 	bool leaves_some; /* some processes of the command have not ended */
-	bool is_late;     /* the command was killed at its limit */
-	/* the terminating signal that the tool has received; 0: none */
+	bool is_late;     /* the tool killed the command at its time limit */
+	/* the last terminating signal that the tool received; 0: none */
 	int stopped_by;
 };
 
 /*
- * Make the directory, run the command, and call files->report for each report until the
- * command has ended.
+ * Create the directory for reports, and run the command. Until the command has ended,
+ * call files->report for each report.
  *
- * Return: 0, and the directory still exists; or the exit status after a message.
+ * Return: 0, and the caller removes the directory; or the exit status after a message.
  */
 int uaio_check_follow(struct uaio_check_run *ret_run,
 		      struct uaio_check_files *files, char **argv,
 		      const struct uaio_check_how *how);
 
-/* seedruns.c: runs with reordered, late and short completions (seeds.h) */
+/* seedruns.c: runs whose completions are reordered, late or short (seeds.h) */
 
-/* The user's options for seeds. */
+/* What the user has chosen for the seeds. */
 struct uaio_check_seeds {
 	uint64_t first, nr;
-	int64_t limit_ns;   /* time limit of each run; 0: the tool chooses */
-	const char *faults; /* NULL: the tool chooses */
+	int64_t limit_ns; /* time limit of each run; 0: the tool chooses */
+	/* argument of --fault; NULL: the tool chooses the faults */
+	const char *faults;
 	bool has_hints;
-	/* See the member of the same name in struct uaio_seeds. */
+	/* Called for a failing seed, as tell_failed in struct uaio_seeds. */
 	void (*tell_failed)(const char *what, const char *command);
 };
 
 /*
- * Run the command without changes, then with the changes of each seed. Calls @report
- * for each report; @report counts errors in *nr_errors.
+ * Run the command without changes, then once for each seed with this seed's changes.
+ * Calls @report for each report; @report must count errors in *nr_errors.
  *
- * Return: 0; or the exit status after a message. *ret_status: from waitpid() for the
- * run without changes, or the signal that stopped the tool. *ret_has_failed: whether a
- * run has failed.
+ * Return: 0, or the exit status after a message. *ret_status: the status, from
+ * waitpid(), of the run without changes, or the signal that stopped the tool.
+ * *ret_has_failed: whether a run has failed.
  */
 int uaio_check_run_seeds(const struct uaio_check_seeds *seeds, char **argv,
 			 uaio_check_report_fn *report,
@@ -279,18 +308,18 @@ int uaio_check_run_seeds(const struct uaio_check_seeds *seeds, char **argv,
 			 bool *ret_has_failed);
 
 /*
- * valgrind.c: if the command runs valgrind's memcheck, suppress memcheck's reports
- * about the library's own system calls. Called in the process that becomes the command.
+ * valgrind.c: suppresses false reports of valgrind's tools, if the command runs
+ * valgrind. Call it in the process that executes the command.
  * Return: 0 or -errno.
  */
 int uaio_check_tell_valgrind(const char *dir);
 
-/* Remove the reports' directory. */
+/* Remove the directory for reports. */
 void uaio_check_remove(const char *dir);
 
 /*
- * Return: the exit status for a status of waitpid(). If a signal killed the command,
- * end by the same signal instead of returning.
+ * Return: the exit status for `status`, from waitpid(). If a signal killed the command,
+ * this process ends by the same signal and does not return.
  */
 int uaio_check_end_as(int status);
 

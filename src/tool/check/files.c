@@ -16,21 +16,19 @@ enum {
 	NR_BUCKETS = 1024,
 	CHUNK = 1 << 16,
 	/*
-	 * maximum size of a file in bytes; limits what a program can make the tool read
+	 * maximum size of a file in bytes, because a program may write any amount
 	 */
 	FILE_MAX = 1 << 28,
 	LINE_MAX_SUMMARY = 256,
 };
 
 struct uaio_check_file {
-	struct uaio_check_file
-		*next; /* the next file in the same hash bucket */
+	struct uaio_check_file *next; /* the next in this hash bucket */
 	int pid;
 	off_t at;         /* how far the file was read */
 	bool is_too_long; /* the user was notified that the file is too long */
 	/*
-	 * Bytes that were read: from the start of a report or line whose end was not
-	 * yet read.
+	 * The bytes read so far of a report or line whose end has not been read yet.
 	 */
 	char *pending;
 	size_t nr_pending;
@@ -60,7 +58,10 @@ static struct uaio_check_file *find(struct uaio_check_files *files, int pid)
 	return *bucket = file;
 }
 
-/* Processes ended by a signal or an exec have begun, but print no summary. */
+/*
+ * Count a process from its lines "begun" and "summary". A process that is ended by a
+ * signal, or executes another program, writes no summary.
+ */
 static void add_summary(struct uaio_check_sums *sums, const char *text,
 			size_t len)
 {
@@ -110,15 +111,16 @@ static bool begins(const char *line, size_t len, const char *word)
 }
 
 /*
- * Pass on the complete reports in `pending`, and keep the rest. An incomplete report is
- * followed by another, or is the last.
+ * Report the complete reports in `pending`, and keep the rest. A report without the
+ * line `end` is reported as incomplete if another report follows, if it is too long, or
+ * in the last call.
  */
 static void take_reports(struct uaio_check_files *files,
 			 struct uaio_check_file *file, bool is_last)
 {
 	char *text = file->pending, *newline;
 	size_t begin = 0, at = 0, nr = file->nr_pending;
-	bool is_open = false; /* inside a report, which started at `begin` */
+	bool is_open = false; /* inside the report at `begin` */
 
 	while ((newline = memchr(text + at, '\n', nr - at))) {
 		const size_t len = (size_t)(newline - (text + at));
@@ -180,7 +182,10 @@ static void read_open(struct uaio_check_files *files,
 	}
 }
 
-/* The program can create anything in the directory: ignore pipes and links. */
+/*
+ * The program can create anything in this directory, so ignore what is not a regular
+ * file.
+ */
 static void read_file(struct uaio_check_files *files, const char *name,
 		      bool is_last)
 {
@@ -204,7 +209,7 @@ static bool is_process(const char *name)
 {
 	size_t len = strlen(name);
 
-	/* So short a number fits in an int. */
+	/* A number of so few digits fits in an int. */
 	return len && len < 10 && strspn(name, "0123456789") == len;
 }
 

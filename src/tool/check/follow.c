@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs the command in a child process, like `uaio run`. The tool forwards signals that
- * it receives to the command, so that the sender need not distinguish the two
- * processes.
+ * Runs the command in a child process, like `uaio run`. If the tool receives a signal
+ * it sends the signal to the command, so that a sender may signal either process.
  *
  * Tested by test/run/check.py.
  */
@@ -27,7 +26,7 @@
 #include "tool/tool.h"
 
 enum {
-	PERIOD_NS = 100000000, /* time between two reads of the files */
+	PERIOD_NS = 100000000, /* time between two looks at the reports */
 	/* how long to wait for processes that the command leaves behind */
 	NR_PERIODS_AFTER = 10,
 };
@@ -53,16 +52,17 @@ static int64_t now_ns(void)
 	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* The signal state before the tool changed it. The command inherits this state. */
+/* The signal settings before the tool changed them; the command inherits these. */
 struct before {
 	sigset_t mask;
 	struct sigaction child;
 };
 
 /*
- * Block all signals that can be forwarded; next_signal() accepts them one by one. Do
- * not block stop and continue signals, because the terminal also sends these to the
- * command; nor signals of faults.
+ * Block all signals that the tool passes on to the command; next_signal() accepts them
+ * one by one. Stop and continue signals are not blocked, because the terminal also
+ * sends them to the command. Signals of faults, such as SIGSEGV, are not blocked,
+ * either.
  */
 static void block_signals(struct before *ret_before)
 {
@@ -78,8 +78,8 @@ static void block_signals(struct before *ret_before)
 		(void)sigdelset(&blocked, left[i]);
 	(void)sigprocmask(SIG_BLOCK, &blocked, &ret_before->mask);
 	/*
-	 * The tool must be able to wait for children, even if it was started with
-	 * SIGCHLD ignored.
+	 * If SIGCHLD were ignored, as it may be at the start, the tool could not wait
+	 * for its children.
 	 */
 	(void)sigaction(SIGCHLD, &wait, &ret_before->child);
 }
@@ -98,16 +98,19 @@ static int next_signal(siginfo_t *ret_info)
 	int signal_number;
 
 	(void)sigprocmask(SIG_BLOCK, NULL, &taken);
-	/* Ignore SIGPIPE: the write that caused it also fails. */
+	/*
+	 * Do not accept SIGPIPE. It comes if this tool writes to a closed pipe. The
+	 * write itself also fails, with EPIPE, and that is enough.
+	 */
 	(void)sigdelset(&taken, SIGPIPE);
 	signal_number = sigtimedwait(&taken, ret_info, &period);
 	return signal_number > 0 ? signal_number : 0;
 }
 
 /*
- * Return: whether the terminal sent the signal. The terminal sends a signal to all
- * processes of the foreground group, including the command unless the command has its
- * own group.
+ * Return: whether the terminal has also sent the signal to the command. The terminal
+ * sends a signal to all processes of the foreground group. The command is in this group
+ * unless it has a process group of its own.
  */
 static bool is_of_terminal(const struct command *command, int signal_number,
 			   const siginfo_t *info)
@@ -132,7 +135,10 @@ static bool is_ending(int signal_number)
 	       signal_number == SIGHUP || signal_number == SIGQUIT;
 }
 
-/* Kill the command and its descendants if the time limit is over. */
+/*
+ * When the time limit is over, kill the command. If the command has a process group of
+ * its own, kill the whole group.
+ */
 static void limit(const struct command *command, struct uaio_check_run *run)
 {
 	if (!command->how->limit_ns || run->is_late || command->has_ended ||
@@ -159,7 +165,10 @@ static bool reap(struct command *command)
 	return pid == 0;
 }
 
-/* Become the command. Return: the exit status, only on failure. */
+/*
+ * Execute the command in this process.
+ * Return: the exit status, only on failure.
+ */
 static int become(char **argv, const char *dir,
 		  const struct uaio_check_how *how)
 {
@@ -186,14 +195,14 @@ static int become(char **argv, const char *dir,
 	}
 	args[front++] = end;
 	memcpy(args + front, argv, nr * sizeof(*args));
-	optind = 0; /* makes getopt start again */
+	optind = 0; /* getopt() starts again at the first argument */
 	return uaio_run_main((int)(front + nr), args);
 }
 
 /*
- * Read the processes' reports until the command has ended. Then wait a little for
- * processes that the command leaves behind, because they may be about to end, for
- * example a server that its test has killed.
+ * Read the processes' reports until the command has ended. Processes that the command
+ * leaves behind may be about to end, such as a server that a test has killed. So wait a
+ * little for these processes.
  */
 static void follow(struct command *command, struct uaio_check_files *files,
 		   struct uaio_check_run *run)
@@ -245,14 +254,15 @@ void uaio_check_remove(const char *dir)
 }
 
 /*
- * Give the command an empty input, this output, and a process group of its own. Return:
- * 0 or -errno.
+ * Give this process an empty input, `output` as its standard output and error, and a
+ * process group of its own.
+ * Return: 0 or -errno.
  */
 static int set_apart(int output)
 {
 	int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	/* Parent and child both do this, because either may run first. */
+	/* The parent also makes this call, because either process may run first. */
 	(void)setpgid(0, 0);
 	return input < 0 || dup2(input, STDIN_FILENO) < 0 ||
 			       dup2(output, STDOUT_FILENO) < 0 ||
@@ -275,7 +285,7 @@ static int start(struct command *command, char **argv, const char *dir,
 		if (is_apart(command) && set_apart(command->how->output))
 			_exit(EXIT_REFUSED);
 		status = become(argv, dir, command->how);
-		/* relaxed: the parent waits for this process to end */
+		/* relaxed: the parent reads this after the end of this process */
 		store_relaxed(refused, 1);
 		_exit(status);
 	}
@@ -324,7 +334,7 @@ int uaio_check_end_as(int status)
 
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
-	/* Only the command itself may leave a core file, not this copy of the tool. */
+	/* Leave no core file of this process: only the command may leave one. */
 	(void)setrlimit(RLIMIT_CORE, &none);
 	(void)sigemptyset(&one);
 	(void)sigaddset(&one, signal_number);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tested by test-reports.c. test/run/check.py compares the kinds with doc/check.md. */
+/*
+ * The kinds of errors that `uaio check` reports, and their texts. Tested by
+ * test-reports.c. test/run/check.py compares the kinds with doc/check.md.
+ */
 #include "tool/check/check.h"
 
 #include <string.h>

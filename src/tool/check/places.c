@@ -6,9 +6,9 @@
 #include <string.h>
 
 /*
- * A place is defined by this number of frames of each stack. With only one frame, all
- * errors of a program that submits with liburing would be at one place, because the
- * innermost function is always the same.
+ * The number of each stack's innermost frames that define a place. With only one frame,
+ * all errors of a liburing program would be at one place, because the innermost frame
+ * always is the function that submits.
  */
 enum { FRAMES = 4 };
 
@@ -20,7 +20,7 @@ static uint64_t add(uint64_t hash, const void *bytes, size_t nr)
 	return hash;
 }
 
-/* Hash the offset in a module, because only the offset is the same in all processes. */
+/* Hash the pc's offset in its module: the address differs between processes. */
 static uint64_t add_frame(uint64_t hash, const struct uaio_check_frame *frame)
 {
 	if (!frame->module)
@@ -35,8 +35,8 @@ uint64_t uaio_check_place_of(const struct uaio_report *report)
 		add(0xcbf29ce484222325, report->kind, strlen(report->kind) + 1);
 
 	/*
-	 * For static programs the stacks are unknown, so the operation must distinguish
-	 * places.
+	 * The stacks of static programs are unknown, so distinguish places by the
+	 * operation, too.
 	 */
 	if (report->request.operation)
 		hash = add(hash, report->request.operation,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints a report for people, and as JSON. Tested by test/run/check.py. */
+/* Prints a report as text and as JSON. Tested by test/run/check.py. */
 #include "tool/check/check.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@
 
 enum { COLUMNS = 80, LABEL = 9 };
 
-/* Print words from column `indent` on, with line breaks between them. */
+/* Print the words from column `indent` on; break lines that would be too long. */
 static void print_words(FILE *to, size_t indent, const char *text)
 {
 	size_t column = indent;
@@ -77,7 +77,10 @@ static void print_frame(FILE *to, const struct uaio_check_frame *frame,
 	putc('\n', to);
 }
 
-/* Return: whether the frame is main(). Its callers are not the program's code. */
+/*
+ * Return: whether the frame is main(). The frames that called main() are not the
+ * program's.
+ */
 static bool is_main(const struct uaio_check_frame *frame)
 {
 	return frame->nr_lines &&
@@ -118,8 +121,8 @@ static void print_stacks(FILE *to, const struct uaio_report *report,
 	uaio_check_print_stack(to, kind ? kind->now : "found here",
 			       &stacks[UAIO_CHECK_NOW]);
 	/*
-	 * Some errors are found during submission. Then both stacks are the same, so
-	 * print only one.
+	 * If the error was found during the submission, both stacks are the same: print
+	 * only one.
 	 */
 	if (!is_same(&stacks[UAIO_CHECK_NOW], &stacks[UAIO_CHECK_SUBMITTED]))
 		uaio_check_print_stack(
@@ -174,7 +177,7 @@ void uaio_check_print(FILE *to, const struct uaio_report *report)
 			   "which is not complete.");
 }
 
-/* JSON: an object of check.schema.json in a line */
+/* JSON output: one object of check.schema.json per line */
 
 static void json_member(FILE *to, const char *name, const char *text)
 {
@@ -183,7 +186,8 @@ static void json_member(FILE *to, const char *name, const char *text)
 }
 
 /*
- * Return: whether the digits are a number that every JSON parser can represent exactly.
+ * Return: whether the digits are a number of at most 15 digits, which every JSON parser
+ * represents exactly.
  */
 static bool is_number(const char *text)
 {

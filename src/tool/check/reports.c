@@ -15,8 +15,8 @@ void *uaio_check_memory(void *memory)
 }
 
 /*
- * Replace control characters, which a terminal would obey. The text has no separators
- * any more.
+ * Replace control characters, because a terminal would interpret them. Keep newlines
+ * and tabs, which separate the parts of a report.
  */
 static void make_plain(char *text, size_t len)
 {
@@ -35,15 +35,17 @@ static bool is_kind_name(const char *name)
 	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == len;
 }
 
-/* Return: the next part of the line, possibly empty; NULL if there is none. */
+/*
+ * Return: the next part of the line, which may be empty; NULL after the last part.
+ */
 static const char *take(char **line)
 {
 	return *line ? strsep(line, "\t") : NULL;
 }
 
 /*
- * Return: the next part; NULL if there is no next part, or if it is "-" or "", which
- * mean unknown.
+ * Return: the next part of the line; NULL if the part is "-" or "" (unknown), or after
+ * the last part.
  */
 static const char *take_known(char **line)
 {
@@ -100,7 +102,9 @@ static void take_request(struct uaio_check_request *request, char **line)
 	request->fields = fields ? fields : "";
 }
 
-/* Unknown fields are ignored, because a newer library may write them. */
+/*
+ * Parse one line of a report. Ignore unknown fields, which a newer library may write.
+ */
 static void take_line(struct uaio_report *report, char *line,
 		      struct uaio_check_stack **stack)
 {

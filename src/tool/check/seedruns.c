@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The runs of `uaio check --seeds`. The user sees the command's output in the run
- * without changes. In the other runs only the end of the output is kept, and shown if
- * the run fails.
+ * The runs of `uaio check --seeds`. The run without changes uses the terminal for its
+ * output. For each other run, only the end of the output is kept, and is shown if the
+ * run fails.
  *
  * Tested by test/run/check_seeds.py.
  */
@@ -21,9 +21,9 @@
 
 enum { OUTPUT_MAX = 4096 };
 
-/* A changed request, and where it was submitted. */
+/* A request that a fault has changed, and the stack that submitted it. */
 struct place {
-	unsigned fault; /* index of the fault, from 1 */
+	unsigned fault; /* index of the fault in the --fault text, from 1 */
 	uint64_t number;
 	int pid;
 	char *stack; /* owns */
@@ -36,12 +36,12 @@ struct runs {
 	uaio_check_report_fn *report;
 	bool has_hints;
 
-	/* Members of the current run. */
+	/* State of the current run. */
 	bool wants_stacks;
 	unsigned nr_places;
 	struct place places[PLACES_MAX];
 	const uint64_t *nr_errors;
-	int output; /* owns: an unnamed file for the command's output */
+	int output; /* borrowed: an unnamed file for the command's output */
 };
 
 static int64_t now_ns(void)
@@ -52,7 +52,9 @@ static int64_t now_ns(void)
 	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Return: the last lines of the output, which the caller frees; NULL: none. */
+/*
+ * Return: the last lines of the output, which the caller frees; NULL on an error.
+ */
 static char *read_output(int fd)
 {
 	off_t end = lseek(fd, 0, SEEK_END), at = 0;
@@ -101,7 +103,7 @@ static void take_report(struct uaio_report *report, void *arg)
 		runs->report(report, NULL);
 }
 
-/* Add the known submission stacks to the changes. */
+/* Give each submission stack that is known to the change of its request. */
 static void put_places(struct runs *runs, struct uaio_changes *changes)
 {
 	for (unsigned i = 0; i < runs->nr_places; i++) {
@@ -158,7 +160,10 @@ static int run(void *arg, const char *faults, int64_t limit_ns,
 		return uaio_diag(EXIT_REFUSED, "check: %s", strerror(-status));
 	if (faults)
 		ret->output = read_output(runs->output);
-	/* The command was not executed, after a message. */
+	/*
+	 * If the command was not executed, a message has said why: return the status of
+	 * this failure.
+	 */
 	return done.is_refused ? WEXITSTATUS(done.status) : 0;
 }
 

@@ -15,12 +15,13 @@
 enum {
 	SHRINK_RUNS_MAX = 400,
 	CONFIRM_RUNS = 3,
-	SHOWN_MAX = 20, /* maximum of changes to show */
+	/* a failure's message shows at most this many changes */
+	SHOWN_MAX = 20,
 };
 
 /*
- * The limit of a run: at least this time, and at least LIMIT_TIMES the time of the run
- * without changes. A longer run is considered stuck.
+ * The time limit of a run: LIMIT_LEAST_NS plus LIMIT_TIMES the time of the run without
+ * changes. A run that takes longer is considered stuck.
  */
 static const int64_t LIMIT_LEAST_NS = INT64_C(60000000000);
 enum { LIMIT_TIMES = 20 };
@@ -29,18 +30,23 @@ struct search {
 	const struct uaio_seeds *seeds;
 	struct uaio_seeds_outcome plain;
 	int64_t limit_ns;
-	uint64_t nr_changes; /* changes made so far */
+	/* number of changes that all seeds have made so far */
+	uint64_t nr_changes;
 
-	/* Members of the failing seed. */
+	/* The seed whose run failed. */
 	const char *text; /* its faults */
 	uint64_t seed;
-	/* the failing run's outcome, with united changes */
+	/*
+	 * outcome of the first failing run, without duplicate changes
+	 * (uaio_changes_unite())
+	 */
 	struct uaio_seeds_outcome failure;
-	unsigned nr_runs; /* number of runs with fewer changes */
-	/* the failure might need still fewer changes, but this was not tried */
+	/* number of runs that repeated all or some changes of the failing run */
+	unsigned nr_runs;
+	/* the search ended early: the failure might need even fewer changes */
 	bool is_cut;
-	int stopped_by; /* the signal that stopped the search; 0: none */
-	int error;      /* the exit status, after a message; 0: none */
+	int stopped_by; /* signal that stopped the search; 0: none */
+	int error;      /* exit status after a message; 0: no error */
 };
 
 /* Progress */
@@ -83,8 +89,10 @@ static bool has_failed(const struct search *search,
 }
 
 /*
- * Run the command. Return: whether the run ended, or reached its limit. The caller
- * frees the changes.
+ * Run the command.
+ * Return: false if a signal stopped the run, or the command could not be run; true
+ * otherwise, also if the run reached its time limit. The caller frees the changes in
+ * *ret.
  */
 static bool run(struct search *search, const char *faults, bool wants_stacks,
 		struct uaio_seeds_outcome *ret)
@@ -100,12 +108,14 @@ static bool run(struct search *search, const char *faults, bool wants_stacks,
 }
 
 /*
- * Write the default faults of a seed. Their kind, frequency and delay differ from seed
- * to seed.
+ * Write the --fault text for a seed if the user gave none. Kinds of faults, frequency
+ * and delay differ from seed to seed.
  */
 void uaio_seeds_mix(uint64_t seed, char ret_text[UAIO_SEEDS_MIX_MAX])
 {
-	/* The operations after "any" have no file, and "any" does not include them. */
+	/*
+	 * "any" means all operations with a file; the operations after it have no file.
+	 */
 	static const char *const reordered[] = { "any", "nop", "openat",
 						 "close", "statx" };
 	static const char *const chances[] = { "0.5", "0.1", "0.02" };
@@ -132,7 +142,9 @@ void uaio_seeds_mix(uint64_t seed, char ret_text[UAIO_SEEDS_MIX_MAX])
 /* Shrinking */
 
 /*
- * Write the --fault text for these changes. Return: the result of uaio_faults_chosen().
+ * Write a --fault text that makes only some changes of the failing run. `items` has the
+ * indices of these changes.
+ * Return: the result of uaio_faults_chosen().
  */
 static int choose(const struct search *search, const size_t *items, size_t nr,
 		  bool is_exact, char **ret)
@@ -152,7 +164,10 @@ static enum uaio_shrink_answer ask(void *arg, const size_t *items, size_t nr)
 	search->is_cut = search->nr_runs == SHRINK_RUNS_MAX;
 	if (search->is_cut)
 		return UAIO_SHRINK_STOP;
-	/* Do not try a set of changes with more numbers than --fault can hold. */
+	/*
+	 * If a --fault text cannot hold the numbers of all these requests, do not try
+	 * these changes.
+	 */
 	if (choose(search, items, nr, false, &text))
 		return UAIO_SHRINK_PASSES;
 	search->nr_runs++;
@@ -219,7 +234,7 @@ static void print_outcome(FILE *to, const struct uaio_seeds_outcome *outcome,
 			outcome->nr_reports > 1 ? "s" : "");
 }
 
-/* Print the first sentence about a failure. */
+/* Print how the run failed, and how the run without changes ended. */
 static void print_failure(FILE *to, const struct search *search,
 			  const struct uaio_seeds_outcome *shown)
 {
@@ -229,7 +244,10 @@ static void print_failure(FILE *to, const struct search *search,
 	print_outcome(to, &search->plain, search->limit_ns);
 }
 
-/* Report a failure to the function that the caller has passed (tell_failed). */
+/*
+ * Call the caller's tell_failed() with how the run failed, and a command that repeats
+ * it.
+ */
 static void tell_program(const struct search *search, const char *faults,
 			 const struct uaio_seeds_outcome *shown)
 {
@@ -252,7 +270,7 @@ static void tell_program(const struct search *search, const char *faults,
 	free(command);
 }
 
-/* Print lines, indented by four columns. */
+/* Print the lines of text, each indented by four columns. */
 static void print_lines(FILE *to, const char *text)
 {
 	for (const char *end; *text; text = end) {
@@ -282,8 +300,9 @@ static void print_changes(FILE *to, const struct uaio_changes *changes)
 }
 
 /*
- * Repeat a run several times. Return: how often the run failed; *ret_nr: how often it
- * was repeated; *ret: the last outcome.
+ * Repeat a failing run CONFIRM_RUNS times. A signal or an error stops this early.
+ * Return: how many of these runs failed. *ret_nr: how many runs ended. *ret: the
+ * outcome of the last run that failed.
  */
 static unsigned confirm(struct search *search, const char *faults,
 			unsigned *ret_nr, struct uaio_seeds_outcome *ret)
@@ -313,7 +332,7 @@ static unsigned confirm(struct search *search, const char *faults,
 	return nr_failed;
 }
 
-/* Print how many of the changes a failure needs. nr is 0 if this could not be found. */
+/* Print how many of the changes the failure needs. nr: that number; 0: unknown. */
 static void print_needed(const struct search *search, size_t nr,
 			 unsigned nr_failed, unsigned nr_runs)
 {
@@ -337,7 +356,10 @@ static void print_needed(const struct search *search, size_t nr,
 			nr_failed, nr_runs);
 }
 
-/* Report which changes a failure needs, and how to repeat it. */
+/*
+ * Report a failure: how the run failed, which changes the failure needs, and how to
+ * repeat the failure.
+ */
 static void tell(struct search *search, const char *faults, size_t nr)
 {
 	FILE *to = search->seeds->to;
@@ -364,8 +386,9 @@ static void tell(struct search *search, const char *faults, size_t nr)
 }
 
 /*
- * Find which changes the failure needs. Return: how many changes are needed; 0 if a run
- * with all changes did not fail again; *ret: their indices, which the caller frees.
+ * Find which changes the failure needs.
+ * Return: how many changes; 0 if a run with all changes did not fail again. *ret: the
+ * indices of these changes, which the caller frees.
  */
 static size_t shrink(struct search *search, size_t **ret)
 {
@@ -383,7 +406,9 @@ static size_t shrink(struct search *search, size_t **ret)
 	return nr;
 }
 
-/* Examine a failure with the faults in text and the seed. */
+/*
+ * Examine and report a failed run. `text` is the run's --fault text without the seed.
+ */
 static void examine(struct search *search, const char *text, uint64_t seed)
 {
 	size_t *items, nr;
@@ -392,7 +417,10 @@ static void examine(struct search *search, const char *text, uint64_t seed)
 	search->text = text;
 	search->seed = seed;
 	nr = shrink(search, &items);
-	/* If no changes were found, or too many to name, use the seed itself. */
+	/*
+	 * If the needed changes are unknown, or too many for a --fault text, report the
+	 * seed instead of the changes.
+	 */
 	if ((!nr || choose(search, items, nr, true, &faults)) &&
 	    uaio_faults_seeded(text, seed, &faults))
 		faults = NULL;
@@ -404,7 +432,10 @@ static void examine(struct search *search, const char *text, uint64_t seed)
 
 /* Seeds */
 
-/* Return: whether the search continues. */
+/*
+ * Run the command with a seed; examine a failure.
+ * Return: whether to try the next seed.
+ */
 static bool try_seed(struct search *search, uint64_t seed, bool *ret_has_failed)
 {
 	const struct uaio_seeds *seeds = search->seeds;
@@ -468,7 +499,8 @@ int uaio_check_seeds(const struct uaio_seeds *seeds, int *ret_status,
 	goes_on = run(&search, NULL, false, &search.plain);
 	*ret_status = search.plain.status;
 	/*
-	 * If the run without changes has a report, the user must fix this report first.
+	 * If the run without changes has caused reports, stop: the user must fix the
+	 * reported errors first.
 	 */
 	if (!goes_on || search.plain.nr_reports) {
 		*ret_has_failed = search.plain.nr_reports;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `uaio check --seeds`: runs a command with many seeds, each of which makes requests
- * complete late, reordered or short; then finds which of these changes a failure needs
+ * `uaio check --seeds`: runs a command with many seeds. The seed of a run decides which
+ * requests complete late, reordered or short. If a run fails, the tool finds out which
+ * of these changes the failure needs.
  *
- * A run fails if the command ends differently than without changes, does not end, or
- * has a report. The search for seeds ends with the first seed whose run fails. Then the
- * tool repeats the run with fewer and fewer of this seed's changes (shrink.h), and
- * prints the changes that are left as a --fault option.
+ * A run fails if the command does not end, ends differently than without changes, or
+ * causes an error report. The search ends with the first seed whose run fails. The tool
+ * then repeats the run with fewer and fewer of this seed's changes (shrink.h), and
+ * prints the remaining ones as a --fault option.
  *
  * Tested by test-seeds.c and test/run/check_seeds.py.
  */
@@ -22,21 +23,24 @@
 /* The outcome of a run. */
 struct uaio_seeds_outcome {
 	int status;   /* status of the command, as from waitpid() */
-	bool is_late; /* the command exceeded its time limit, and was killed */
-	/* the signal by which the user stops the whole search; 0: none */
+	bool is_late; /* the command was killed at its time limit */
+	/* the signal with which the user stopped the tool; 0: none */
 	int stopped_by;
 	uint64_t nr_reports;
 	int64_t time_ns;
 	struct uaio_changes changes; /* owns */
-	char *output; /* owns: the end of the command's output; or NULL */
+	/* owned by this struct: the end of the command's output; or NULL */
+	char *output;
 };
 
 /*
- * Run the command. @faults: argument of --fault for `uaio run`; NULL: none, and the
- * user sees the command's output. @limit_ns: after which time to kill the command; 0:
- * never. @wants_stacks: record the stack of each change with its own number. *ret is
- * zeroed.
- * Return: 0; or the exit status after a message.
+ * Run the command once. *ret is zeroed before.
+ * @faults: argument of --fault for `uaio run`; NULL: no faults, and the user sees the
+ * command's output.
+ * @limit_ns: the time after which to kill the command; 0: never.
+ * @wants_stacks: also find the stack that submitted each changed request, if @faults
+ * names the request's number.
+ * Return: 0, or the exit status after a message.
  */
 typedef int uaio_seeds_run_fn(void *arg, const char *faults, int64_t limit_ns,
 			      bool wants_stacks,
@@ -45,30 +49,36 @@ typedef int uaio_seeds_run_fn(void *arg, const char *faults, int64_t limit_ns,
 struct uaio_seeds {
 	uint64_t first, nr; /* the first seed, and how many seeds */
 	const char *
-		/* the user's faults, for each seed; NULL: late, reordered and short */
+		/*
+		 * the user's faults, used with each seed; NULL: the tool makes
+		 * completions late, reordered and short
+		 */
 		faults;
-	/* time limit of each run; 0: derived from the run without changes */
+	/*
+	 * time limit of each run; 0: the tool derives it from the run without changes
+	 */
 	int64_t limit_ns;
-	char **argv;         /* the command, for printing */
+	char **argv;         /* the command, also printed in messages */
 	FILE *to;            /* where messages go */
 	bool shows_progress; /* `to` is a terminal */
 	uaio_seeds_run_fn *run;
 	void *arg;
 	/*
-	 * Called for the failing seed: the failure, and how to repeat it. May be NULL.
+	 * Called for the failing seed; this member may be NULL. what: how the run
+	 * failed; command: repeats the failure.
 	 */
 	void (*tell_failed)(const char *what, const char *command);
 };
 
-/* Write the default faults of a seed. */
+/* Write the --fault text that the tool uses for a seed if the user gave none. */
 enum { UAIO_SEEDS_MIX_MAX = 512 };
 void uaio_seeds_mix(uint64_t seed, char ret_text[UAIO_SEEDS_MIX_MAX]);
 
 /*
- * Search for a failing seed.
- * Return: 0; or the exit status after a message. *ret_status: from waitpid() for the
- * run without changes, or the signal that stopped the search. *ret_has_failed: whether
- * a seed failed.
+ * Try the seeds until one fails.
+ * Return: 0, or the exit status after a message. *ret_status: the status, from
+ * waitpid(), of the run without changes, or the signal that stopped the search.
+ * *ret_has_failed: whether a run has failed.
  */
 int uaio_check_seeds(const struct uaio_seeds *seeds, int *ret_status,
 		     bool *ret_has_failed);

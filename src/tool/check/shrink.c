@@ -7,15 +7,17 @@
 
 struct shrinking {
 	size_t *items, nr;
-	size_t *tried; /* owns; an array with room for all items */
+	/* owned by this struct: the items of the next run; as large as `items` */
+	size_t *tried;
 	uaio_shrink_fn *ask;
 	void *arg;
 	bool is_stopped;
 };
 
 /*
- * Return: whether a run with the items in `tried` fails. If so, `tried` replaces the
- * items.
+ * Run with the first nr items of `tried`. If the run fails, copy these items to
+ * `items`.
+ * Return: whether the run failed.
  */
 static bool try(struct shrinking *shrinking, size_t nr)
 {
@@ -31,7 +33,11 @@ static bool try(struct shrinking *shrinking, size_t nr)
 	return true;
 }
 
-/* Return: whether a run with only one of `parts` equal parts fails. */
+/*
+ * Split the items into `parts` equal parts, and run with each part alone. If a run
+ * fails, stop, and keep only the items of its part.
+ * Return: whether a run failed.
+ */
 static bool keep_part(struct shrinking *shrinking, size_t parts)
 {
 	size_t nr = shrinking->nr;
@@ -48,8 +54,8 @@ static bool keep_part(struct shrinking *shrinking, size_t parts)
 }
 
 /*
- * Omit each chunk without which the run still fails. Return: whether there was such a
- * chunk.
+ * Try to run without each chunk of items. If the run still fails, remove the chunk.
+ * Return: whether any chunk was removed.
  */
 static bool drop_chunks(struct shrinking *shrinking, size_t chunk)
 {
@@ -97,8 +103,8 @@ size_t uaio_shrink(size_t *items, size_t nr, uaio_shrink_fn *ask, void *arg)
 			continue;
 		}
 		/*
-		 * With two parts, omitting one part is the same as keeping the other
-		 * part.
+		 * If there are two parts, a run without one part is a run with the
+		 * other part alone. keep_part() has already tried both runs.
 		 */
 		is_least = !(parts > 2 && drop_chunks(&shrinking, chunk)) &&
 			   chunk == 1;

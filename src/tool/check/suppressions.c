@@ -28,7 +28,10 @@ static void add(struct uaio_suppressions *to, const char *kind,
 	};
 }
 
-/* Parse a line KIND:PATTERN, and ignore blanks around it. */
+/*
+ * Parse a line of the form KIND:PATTERN, with blanks around it. Skip empty lines and
+ * comments.
+ */
 static int take_line(struct uaio_suppressions *to, char *text, const char *path,
 		     unsigned line)
 {
@@ -78,8 +81,7 @@ int uaio_suppressions_read(struct uaio_suppressions *to, const char *path)
 }
 
 /*
- * Return: whether the pattern matches the name, or the part of the name after its last
- * slash.
+ * Return: whether the pattern matches the whole name, or the part after the last slash.
  */
 static bool is_like(const char *pattern, const char *name)
 {
@@ -87,7 +89,7 @@ static bool is_like(const char *pattern, const char *name)
 			!fnmatch(pattern, uaio_base_name(name), 0));
 }
 
-/* Match a symbol without its offset. */
+/* Return: whether the pattern matches the symbol without its "+OFFSET". */
 static bool is_symbol_like(const char *pattern, const char *symbol)
 {
 	const char *plus = symbol ? strrchr(symbol, '+') : NULL;

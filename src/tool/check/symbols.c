@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds functions, files and lines of frames: from the symbolizer of a sanitizer in the
- * program, or otherwise with addr2line, if addr2line is installed
+ * Finds the function, file and line of each frame of a report's stacks. If the program
+ * has a sanitizer, the report already has the text of the sanitizer's symbolizer.
+ * Otherwise this module runs addr2line, if it is installed.
  *
  * Tested by test/run/check.py.
  */
@@ -28,7 +29,7 @@ enum {
 	FRAMES_MAX = UAIO_CHECK_NR_STACKS * UAIO_CHECK_FRAMES_MAX,
 	OWN_ARGUMENTS =
 		7, /* number of addr2line's arguments before the addresses */
-	ADDRESS_MAX = 19, /* size of 0x, 16 digits and NUL */
+	ADDRESS_MAX = 19, /* room for "0x", 16 digits and NUL */
 	OUTPUT_MAX = 1 << 20,
 	PATIENCE_MS = 60000,
 };
@@ -45,14 +46,20 @@ static void add_line(struct uaio_check_frame *frame, const char *function,
 	*line = (struct uaio_check_line){
 		.function = uaio_check_memory(strndup(function, function_len)),
 	};
-	/* The place is unknown, or the sanitizer has printed the module instead. */
+	/*
+	 * "?" means unknown. A sanitizer that does not know the file prints the module
+	 * in parentheses instead.
+	 */
 	if (!place || strchr("?(", *place))
 		return;
 	line->file = uaio_check_memory(strdup(place));
 	end = strstr(line->file, " (discriminator ");
 	if (end)
 		*end = '\0';
-	/* A symbolizer may write FILE:LINE:COLUMN. */
+	/*
+	 * Remove ":LINE" or ":LINE:COLUMN" from the end; the last number removed is the
+	 * line.
+	 */
 	while ((end = strrchr(line->file, ':')) &&
 	       (isdigit((unsigned char)end[1]) || end[1] == '?')) {
 		line->line = (unsigned)strtoul(end + 1, NULL, 10);
@@ -73,7 +80,10 @@ static void take_text(struct uaio_check_frame *frame)
 		 place ? place + 1 : NULL);
 }
 
-/* Return: whether a module's addresses are the same in its file and in memory. */
+/*
+ * Return: whether a module has fixed addresses (ET_EXEC), so that an address in its
+ * file is also its address in memory.
+ */
 static bool is_at_fixed_address(const char *module)
 {
 	int fd = open(module, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -90,7 +100,9 @@ static bool is_at_fixed_address(const char *module)
 	return is;
 }
 
-/* Return: all that can be read, which the caller frees; NULL on an error. */
+/*
+ * Return: all output up to end of file, which the caller frees; NULL on an error.
+ */
 static char *read_all(int fd)
 {
 	char *text = uaio_check_memory(malloc(OUTPUT_MAX));
@@ -134,7 +146,7 @@ static pid_t start(const char *path, char **args, int to)
 	return error ? -1 : pid;
 }
 
-/* Return: the output of a command, which the caller frees; or NULL. */
+/* Return: what a command prints, which the caller frees; NULL on an error. */
 static char *output_of(const char *path, char **args)
 {
 	int ends[2], status;
@@ -157,8 +169,9 @@ static char *output_of(const char *path, char **args)
 }
 
 /*
- * The output has for each address a line with the address, then two lines for each
- * function, innermost first: its name, and FILE:LINE.
+ * addr2line's answer has one line with each address. Because of inlining, several
+ * functions may contain the address. For each of them, innermost first, two lines
+ * follow: the function's name, and FILE:LINE.
  */
 static void take_answer(struct uaio_check_frame **frames, unsigned nr,
 			char *answer)
@@ -189,7 +202,7 @@ static const char *addr2line(void)
 	return is_there ? path : NULL;
 }
 
-/* Symbolize frames of one module. */
+/* Find the functions, files and lines of some frames of one module. */
 static void ask(const char *module, struct uaio_check_frame **frames,
 		unsigned nr)
 {
@@ -204,7 +217,8 @@ static void ask(const char *module, struct uaio_check_frame **frames,
 		uint64_t at = is_fixed ? frames[i]->pc : frames[i]->offset;
 
 		/*
-		 * Look up the call itself: its return address may be on another line.
+		 * `at` is a return address, which may belong to the next line. Look up
+		 * the byte before, which belongs to the call.
 		 */
 		(void)snprintf(addresses[i], ADDRESS_MAX, "0x%" PRIx64, at - 1);
 		args[OWN_ARGUMENTS + i] = addresses[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports that are complete, cut, overwritten and repeated */
+/* Tests reports that are complete, cut, overwritten or repeated */
 #undef NDEBUG
 #include "tool/check/check.h"
 
@@ -32,13 +32,16 @@
 
 #define SUMMARY "begun\nsummary\trequests 7\tchecked 5\tby asan\n"
 
-/* Files of processes in a directory, and the reports found there. */
+/*
+ * A directory with the report files of processes, and the reports found in these files.
+ */
 struct place {
 	char dir[32];
 	struct uaio_check_files files;
 	unsigned nr, nr_cut;
-	char kinds[256]; /* kinds of all reports, each followed by a blank */
-	int pid;         /* process id of the last report */
+	/* kinds of all reports found, each followed by a space */
+	char kinds[256];
+	int pid; /* process id of the last report */
 };
 
 static void note(struct uaio_report *report, void *arg)
@@ -218,7 +221,7 @@ static void each_process_has_its_own_file(void **state)
 	open_place(&place);
 	uaio_check_files_read(&place.files, false);
 	append(&place, "17", REPORT);
-	/* a process id in the same hash bucket */
+	/* 1041 and 17 are in the same hash bucket */
 	append(&place, "1041", REPORT REPORT);
 	append(&place, "17.changes", REPORT);
 	append(&place, "x17", REPORT);
@@ -319,7 +322,10 @@ static void a_place_is_its_kind_and_the_innermost_frames(void **state)
 	struct uaio_report first = parsed("report\tfreed-in-flight\nwhat\tx\n"
 					  "stack\tnow\n"
 					  "frame\t0x1\t/a\t0x1\t-\t-\nend\n");
-	/* The same place, loaded at other addresses. */
+	/*
+	 * A report with other addresses, but the same offsets in the module, is from
+	 * the same place.
+	 */
 	struct uaio_report same = parsed("report\tfreed-in-flight\nwhat\ty\n"
 					 "stack\tnow\n"
 					 "frame\t0x9\t/a\t0x1\t-\t-\nend\n");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The search for a seed, with a made-up command that some changes make fail */
+/*
+ * Tests the search for a failing seed, with a made-up command that fails if certain
+ * requests are changed
+ */
 #undef NDEBUG
 #include "tool/check/seeds.h"
 
@@ -69,8 +72,8 @@ static void what_is_needed_is_left(void **state)
 		assert_int_equal(shrink(&needed, items), nr);
 		assert_memory_equal(items, all, nr * sizeof(*items));
 		/*
-		 * If only one change is needed, few runs suffice, because the list is
-		 * halved each time.
+		 * If only one change is needed, each run that fails halves the list, so
+		 * few runs suffice.
 		 */
 		assert_true(nr > 1 ? needed.nr_asked < 200
 				   : needed.nr_asked <= 20);
@@ -92,7 +95,7 @@ static void what_has_failed_is_left_when_it_is_stopped(void **state)
 	assert_true(nr < NR_ITEMS && has(items, nr, 17) && has(items, nr, 999));
 }
 
-/* Changes and their text */
+/* Tests of changes, and of --fault texts that repeat them */
 
 static void add(struct uaio_changes *changes, int pid, const char *line)
 {
@@ -192,7 +195,8 @@ static void the_text_names_what_is_chosen(void **state)
 	uaio_changes_sort(&changes);
 	uaio_changes_unite(&changes);
 	/*
-	 * The rows are numbers 3, 4, 8 and 11 of the first fault, and 5 of the second.
+	 * After uniting, the changes are of requests 3, 4, 8 and 11 for the first
+	 * fault, and of request 5 for the second.
 	 */
 	assert_int_equal(changes.nr, 5);
 	assert_int_equal(changes.all[1].pid, 2);
@@ -263,20 +267,21 @@ static void each_seed_has_faults_that_can_be_asked_for(void **state)
 /* The search */
 
 /*
- * A made-up command with this many requests. It fails if all requests in `needs` are
- * changed.
+ * A made-up command that makes nr_requests requests. It fails if all requests in
+ * `needs` are changed.
  */
 struct made_up {
 	unsigned nr_requests;
-	/* numbers of the requests that must be changed; 0: none */
+	/* numbers of the requests whose change makes the command fail; 0: none */
 	uint64_t needs[2];
 	struct uaio_seeds_outcome fails; /* how it fails */
 	uint64_t plain_reports;
 	unsigned
-		only_once; /* the command fails only in this run; 0: in each run */
-	unsigned stopped; /* a signal arrives in this run; 0: none */
+		/* if not 0: the command fails only in the run with this number */
+		only_once;
+	unsigned stopped; /* the run in which a signal arrives; 0: none */
 
-	/* What the search did. */
+	/* What the search has done so far. */
 	unsigned nr_runs;
 	char *last; /* owns: faults */
 };
@@ -293,7 +298,10 @@ static bool is_changed(const struct uaio_faults *faults, unsigned i, uint64_t n)
 	return is_among && chance * (UAIO_FAULT_CERTAIN / 1000) < fault->chance;
 }
 
-/* Return: whether the command fails. Keys of the first text's faults are kept. */
+/*
+ * Write the changes that the faults would make.
+ * Return: whether these make the command fail.
+ */
 static bool make_changes(const struct made_up *command,
 			 const struct uaio_faults *faults,
 			 struct uaio_changes *changes)
@@ -356,7 +364,7 @@ static int run_made_up(void *arg, const char *text, int64_t limit_ns,
 	return 0;
 }
 
-/* Return: the messages, which the caller frees. */
+/* Return: the messages that the search has printed, which the caller frees. */
 static char *search(struct made_up *command, const char *faults, uint64_t nr,
 		    bool *ret_has_failed)
 {
@@ -462,8 +470,8 @@ static void a_signal_ends_the_search(void **state)
 	free(said);
 	free(command.last);
 	/*
-	 * A signal arrives while the tool reduces the changes: it reports what it has
-	 * found so far.
+	 * A signal arrives while the tool tries fewer changes. The tool reports what it
+	 * has found until then.
 	 */
 	command = (struct made_up){
 		.nr_requests = 500,
@@ -498,7 +506,7 @@ static void it_is_told_that_none_has_failed(void **state)
 	assert_non_null(strstr(said, "nothing was changed"));
 	free(said);
 	free(command.last);
-	/* A report in the run without changes must be fixed first. */
+	/* The run without changes has a report, so no seed is tried. */
 	command = (struct made_up){ .plain_reports = 1 };
 	said = search(&command, NULL, 12, &has_failed);
 	assert_true(has_failed);

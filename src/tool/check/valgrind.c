@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Suppressions for valgrind's tools under `uaio check`
+ * Writes suppressions for valgrind's tools, used under `uaio check`
  *
- * For helgrind and drd: races whose second access is made by the library, because these
- * tools do not recognise the library's atomic accesses. Accesses that a request makes
- * to the program's memory are made in libuaio-check.so (check/access.c), so races with
- * these are reported.
+ * helgrind and drd do not recognise the library's atomic accesses. So suppress races
+ * whose second access is the library's. A request's accesses to the program's memory
+ * are made by libuaio-check.so, not by the library (check/access.c). So races between
+ * the program and a request are still reported.
  *
- * For memcheck: the library marks the memory that a request in flight reads into as
- * inaccessible, so that memcheck reports a program that touches it. The library's own
- * system calls that fill the memory, and those that probe memory, are not errors. (The
- * library has memcheck check the memory at submission.) VALGRIND_OPTS names the file of
- * suppressions.
+ * memcheck: while a request that reads is in flight, the library marks the request's
+ * buffer as inaccessible. So memcheck reports a program that touches the buffer.
+ * Suppress reports about the library's own system calls that fill the buffer, and about
+ * calls that probe memory. (Wrong buffers are still reported: at submission, the
+ * library makes memcheck check the buffer.) The option in VALGRIND_OPTS names the file
+ * of suppressions.
  *
  * Tested by test/run/checkers.py.
  */
@@ -22,9 +23,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VECTORS = 1024 }; /* maximum of vectors in a call */
+enum { VECTORS = 1024 }; /* maximum number of iovecs in a call */
 
-/* Parameters of system calls, as valgrind's versions name them. */
+/*
+ * Parameters of system calls. memcheck may report errors about them, which are
+ * suppressed. Some parameters have different names in different versions of valgrind.
+ */
 static const char *const parameters[] = {
 	"read(buf)",
 	"pread64(buf)",
@@ -36,14 +40,14 @@ static const char *const parameters[] = {
 	"statx(buf)",
 	"getxattr(value)",
 	"fgetxattr(value)",
-	/* Calls that probe memory: base/uaddr.c. */
+	/* calls by which the library probes memory (base/uaddr.c) */
 	"futex(futex2)",
 	"futex(uaddr2)",
 	"rt_sigprocmask(set)",
 	"rt_sigprocmask(oset)",
 };
 
-/* Parameters whose name is followed by a number and a parenthesis. */
+/* After these names, memcheck prints the index of the iovec and "])". */
 static const char *const vectors[] = {
 	"readv(vector[",
 	"preadv(vector[",
@@ -63,7 +67,8 @@ static void print(FILE *to, const char *parameter, const char *number,
 static const char *const races[] = { "Helgrind:Race", "drd:ConflictingAccess" };
 
 /*
- * Functions in which the library accesses memory: its own, or functions that it calls.
+ * Tops of the stacks of suppressed races: the access is made by the library itself, or
+ * by a function that the library calls.
  */
 static const char *const accesses[] = {
 	"obj:*/libuaio.so*",
@@ -107,7 +112,10 @@ int uaio_check_tell_valgrind(const char *dir)
 	int r;
 
 	(void)snprintf(path, sizeof(path), "%s/valgrind", dir);
-	/* valgrind splits the variable VALGRIND_OPTS at spaces. */
+	/*
+	 * valgrind splits VALGRIND_OPTS at white space, so a path that contains any
+	 * cannot be passed.
+	 */
 	if (strpbrk(path, " \t\n"))
 		return 0;
 	r = write_file(path);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes attempts that may kill their process in child processes
+ * Makes attempts (tries) in child processes, because an attempt may kill its process
  *
- * A seccomp filter may kill the caller of a system call, and a library may crash when
- * it is first loaded. So a child process makes the attempts in order. If one kills the
- * child, another child continues with the next attempt.
+ * For example, a seccomp filter may kill the caller of a system call, and a library may
+ * crash when it is loaded. A child process makes one attempt after the other. If an
+ * attempt kills the child, another child makes the remaining ones.
  *
  * Tested by test/sandbox/filters.py and test/run/doctor.py.
  */
@@ -17,19 +17,26 @@
 
 struct uaio_tries {
 	unsigned nr;
-	/* Make attempt i, in a child, and store its result in memory. */
+	/*
+	 * Called in a child: make attempt i, and store its result in the shared memory.
+	 */
 	void (*make)(void *memory, unsigned i);
-	/* Called in the parent: attempt i killed its child by this signal. May be NULL. */
+	/*
+	 * Called in the parent after attempt i killed its child by this signal. May be
+	 * NULL.
+	 */
 	void (*died)(void *memory, unsigned i, int signal);
-	unsigned seconds; /* SIGALRM kills a child after this time; 0: never */
+	/* SIGALRM kills a child after so many seconds; 0: never */
+	unsigned seconds;
 };
 
-/* Return: zeroed memory that is shared with child processes, or NULL. */
+/* Return: zeroed memory that this process and its children share; or NULL. */
 void *uaio_shared_new(size_t bytes);
 void uaio_shared_free(void *memory, size_t bytes);
 
 /*
- * Make all attempts. memory: from uaio_shared_new().
+ * Make all attempts. memory: comes from uaio_shared_new(), and is passed to each
+ * attempt.
  *
  * Return: 0; -errno if no child can be forked; -EIO if a child ended before its first
  * attempt.
@@ -37,23 +44,23 @@ void uaio_shared_free(void *memory, size_t bytes);
 int uaio_tries_make(const struct uaio_tries *tries, void *memory);
 
 /*
- * sandbox.c: trying system calls behind the filters of a sandbox
+ * sandbox.c: finds out which system calls a seccomp filter allows
  *
- * The library makes the system calls of base/calls.h only where they are known not to
- * kill the process. So a child process tries each of these calls. If the child dies,
- * the filter kills for this call.
+ * A seccomp filter may kill a process for a system call. The library makes a call of
+ * base/calls.h only if the call is known not to kill. So a child process tries each of
+ * these calls; if the child dies, the filter kills for the call.
  */
 
 /*
- * Try all of these calls. Return: 0, with the calls that the kernel answered; or
- * -errno.
+ * Try all calls of base/calls.h.
+ * Return: 0, and *ret_calls has the calls that the kernel answered; or -errno.
  */
 int uaio_sandbox_try(struct uaio_call_set *ret_calls);
 
 /*
- * If there is a filter, find out which calls may be made, and set the environment
- * variable from which the library learns this. If no child can be forked, the variable
- * is left unchanged.
+ * If this process has a seccomp filter, find out which calls are allowed, and set the
+ * environment variable from which the library learns this. If no child can be forked,
+ * the variable is not set.
  * Return: 0 or -errno.
  */
 int uaio_sandbox_set_variable(void);

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Where messages go instead of stderr, or NULL. */
+/* Buffer that receives the messages instead of stderr; or NULL. */
 static char *into;
 static size_t into_len;
 
@@ -18,7 +18,7 @@ void uaio_diag_into(char *buf, size_t len)
 
 int uaio_diag(int status, const char *format, ...)
 {
-	char line[3 * PATH_MAX]; /* room for two paths and some words */
+	char line[3 * PATH_MAX]; /* enough for two paths and some words */
 	va_list args;
 
 	va_start(args, format);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The dynamic build of the command. Tested by test/anywhere/release.py. */
+/* Finds the dynamic build of the command. Tested by test/anywhere/release.py. */
 #include "tool/common/library.h"
 
 #include <fcntl.h>
@@ -10,7 +10,9 @@
 
 #include "base/loader.h"
 
-/* A static program has no loader. */
+/*
+ * The kernel passes AT_BASE, the loader's address, only to programs with a loader.
+ */
 bool uaio_is_static(void)
 {
 	return !getauxval(AT_BASE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Flags, and messages for refused ones. Tested by test/run/typed.py. */
+/* Parses flags, and reports refused ones. Tested by test/run/typed.py. */
 #include "tool/tool.h"
 
 #include <stdbool.h>
@@ -19,7 +19,10 @@ static const struct option *find_flag(const struct option *flags, int val)
 	return NULL;
 }
 
-/* Return: whether @word, "--name" or "--name=value", is an option of `uaio run`. */
+/*
+ * @word is "--name" or "--name=value".
+ * Return: whether the name is an option of `uaio run`.
+ */
 static bool is_of_run(const char *word)
 {
 	size_t len = strcspn(word, "=");
@@ -31,7 +34,7 @@ static bool is_of_run(const char *word)
 	return false;
 }
 
-/* Return: the long flag most similar to @word, or NULL. */
+/* Return: the long flag whose name is most similar to @word, or NULL. */
 static const char *like_of(const char *word, const struct option *flags)
 {
 	char name[WORD_MAX];
@@ -74,8 +77,8 @@ static void say_unknown(const char *command, const char *word,
 }
 
 /*
- * Report a flag that getopt() refused. @word is the argument before optind: one flag,
- * or several letters.
+ * Report a flag that getopt() refused. @word is the argument before optind: a long
+ * flag, or short flags in one word.
  */
 static void say_refused(int c, const char *command, const char *word,
 			const struct option *flags)
@@ -101,7 +104,10 @@ static void say_refused(int c, const char *command, const char *word,
 int uaio_flags_next(int argc, char **argv, const char *letters,
 		    const struct option *flags)
 {
-	/* The colon makes getopt() distinguish missing values from unknown flags. */
+	/*
+	 * With a leading colon, getopt() returns ':' for a missing value and '?' for an
+	 * unknown flag.
+	 */
 	char all[WORD_MAX];
 	int c;
 

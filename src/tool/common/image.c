@@ -32,7 +32,9 @@ static bool is_in_file(const struct source *source, uint64_t at, uint64_t bytes)
 	return at <= source->bytes && bytes <= source->bytes - at;
 }
 
-/* Only files of the tool's own class and machine can be read. */
+/*
+ * Return: whether the file has the ELF class, byte order and machine of this tool.
+ */
 static bool is_like_us(const ElfW(Ehdr) * header)
 {
 	return !memcmp(header->e_ident, ELFMAG, SELFMAG) &&
@@ -61,7 +63,10 @@ static size_t page_bytes(void)
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Find the range of all segments. Return: false if the file is damaged. */
+/*
+ * Find the range of addresses of all segments.
+ * Return: false if the file is damaged.
+ */
 static bool measure(const struct source *source, const ElfW(Phdr) * headers,
 		    struct uaio_image *image)
 {
@@ -82,8 +87,8 @@ static bool measure(const struct source *source, const ElfW(Phdr) * headers,
 			      : end;
 	}
 	/*
-	 * The start is rounded down to a page, so that offsets within a page are the
-	 * same in the file and in memory.
+	 * Round the start down to a page boundary. Then each address has the same
+	 * offset within its page in the image and in the loaded file.
 	 */
 	image->start = start & ~(ElfW(Addr))(page_bytes() - 1);
 	image->bytes =
@@ -117,9 +122,10 @@ static bool copy_part(const struct source *source,
 }
 
 /*
- * Place a segment's file data. Whole pages are mapped, not copied, because most of a
- * large program is never read. Pages that contain parts of several segments are copied,
- * and so are segments whose offset does not allow a mapping.
+ * Put a segment's file data into the image. Whole pages are mapped, because most of a
+ * large program is never read. Pages with parts of several segments are copied. A
+ * segment is copied as a whole if it is small, or if its file offset and address do not
+ * allow a mapping.
  */
 static bool place(const struct source *source, const struct uaio_image *image,
 		  const ElfW(Phdr) * ph)
@@ -138,7 +144,7 @@ static bool place(const struct source *source, const struct uaio_image *image,
 	       copy_part(source, image, ph, to, ph->p_filesz);
 }
 
-/* Place the segments, and after them the program headers that point into them. */
+/* Put the segments into the image, and after them a copy of the program headers. */
 static int place_all(const struct source *source, const ElfW(Phdr) * headers,
 		     struct uaio_image *image)
 {
@@ -167,7 +173,10 @@ static int place_all(const struct source *source, const ElfW(Phdr) * headers,
 	return 0;
 }
 
-/* Return: the bytes at an address; NULL if they are not all in the image. */
+/*
+ * Return: the memory of an address in the file; NULL if any of the `bytes` bytes from
+ * this address on is outside the image.
+ */
 static const void *look_at(const struct uaio_image *image, ElfW(Addr) addr,
 			   size_t bytes)
 {
@@ -177,7 +186,7 @@ static const void *look_at(const struct uaio_image *image, ElfW(Addr) addr,
 	return image->memory + (addr - image->start);
 }
 
-/* Return: the table at an address; NULL if it is unaligned or not in the image. */
+/* Like look_at(), but returns NULL also if the address is not aligned. */
 static const void *look_at_words(const struct uaio_image *image,
 				 ElfW(Addr) addr, size_t bytes)
 {
@@ -232,7 +241,9 @@ void uaio_image_close(struct uaio_image *image)
 	image->memory = MAP_FAILED;
 }
 
-/* Return: the value of an entry of the dynamic section, or 0. */
+/*
+ * Return: the value of an entry of the dynamic section; 0 if there is no such entry.
+ */
 static uint64_t entry(const struct uaio_image *image, int64_t tag)
 {
 	for (size_t i = 0; i < image->nr_dynamic; i++)
@@ -243,7 +254,11 @@ static uint64_t entry(const struct uaio_image *image, int64_t tag)
 
 struct names {
 	const ElfW(Sym) * symbols;
-	size_t nr; /* number of symbols, if they extend to the end of the image */
+	/*
+	 * upper limit of the number of symbols: how many fit between `symbols` and the
+	 * image's end
+	 */
+	size_t nr;
 	const char *strings;
 	size_t bytes;
 };
@@ -263,7 +278,9 @@ static bool find_names(const struct uaio_image *image, struct names *ret)
 	return true;
 }
 
-/* Report the imported symbols that have relocations. */
+/*
+ * Call see() for each imported symbol that an entry of this relocation table uses.
+ */
 static void see_relocated(const struct uaio_image *image,
 			  const struct names *names, int64_t table_tag,
 			  int64_t bytes_tag,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ELF files of programs and libraries: mapped for reading, not for execution
+ * Opens ELF files of programs and libraries for reading; nothing in the files is
+ * executed
  *
- * The segments lie as the loader would place them, so that functions for loaded objects
- * (patch/find.h) can examine them. Nothing of the file is executed. A damaged file is
- * never read out of bounds. But if another process truncates the file meanwhile, SIGBUS
- * kills this process.
+ * The segments lie in memory as the loader would place them, so that the functions for
+ * loaded objects (patch/find.h) can examine them. A damaged file is never read out of
+ * bounds. But if another process truncates the file while it is open, SIGBUS kills this
+ * process.
  *
  * Tested by test/run/doctor_programs.py.
  */
@@ -19,12 +20,15 @@
 /* image.c */
 
 struct uaio_image {
-	/* its program headers are a copy in the image */
+	/*
+	 * describes the image like a loaded object; the program headers are a copy
+	 */
 	struct dl_phdr_info object;
-	size_t bytes; /* size of the image, from object.dlpi_addr on */
-	/* the lowest address in the file, rounded down to a page */
+	size_t bytes; /* size of the image, from `memory` on */
+	/* lowest address of the file's segments, rounded down to a page */
 	ElfW(Addr) start;
-	char *memory;              /* owns; where `start` is mapped */
+	/* owned by this struct: the image, which begins with address `start` */
+	char *memory;
 	const ElfW(Dyn) * dynamic; /* the dynamic section, or NULL */
 	size_t nr_dynamic;
 };
@@ -40,30 +44,34 @@ void uaio_image_close(struct uaio_image *image);
 void uaio_image_imports(const struct uaio_image *image,
 			void (*see)(void *arg, const char *name), void *arg);
 
-/* Return: whether the file needs a library of that name. */
+/* Return: whether the file needs a library of that name (DT_NEEDED). */
 bool uaio_image_needs(const struct uaio_image *image, const char *library);
 
 /* needed.c */
 
 /*
- * Call see() for each library that a program needs: its name, and its path or NULL if
- * the library is not found. Return: 0, or -errno if the libraries cannot be listed.
+ * Call see() for each library with which a program would be loaded. path: NULL if the
+ * library is not found.
+ * Return: 0, or -errno if the libraries cannot be listed.
  */
 int uaio_needed_list(const char *program,
 		     void (*see)(void *arg, const char *name, const char *path),
 		     void *arg);
 
-/* interfaces.c: the asynchronous interfaces that a program's files show */
+/* interfaces.c: finds the asynchronous interfaces that a program's files use */
 
 enum uaio_use {
 	UAIO_USE_LIBAIO,    /* functions of libaio */
 	UAIO_USE_LIBURING,  /* functions of liburing */
 	UAIO_USE_SITES,     /* instructions that make io_uring calls */
 	UAIO_USE_AIO_SITES, /* instructions that make kernel AIO calls */
-	UAIO_USE_POSIX,     /* aio_read() and similar functions */
-	/* The uses from here on are no evidence of an asynchronous interface: */
-	UAIO_USE_SYSCALL,   /* calls of syscall(2) with unknown numbers */
-	UAIO_USE_DLOPEN,    /* libraries loaded at run time */
+	UAIO_USE_POSIX,     /* functions such as aio_read() */
+	/*
+	 * The following do not prove that the program uses an asynchronous interface:
+	 */
+	/* calls of syscall(2), which may make any system call */
+	UAIO_USE_SYSCALL,
+	UAIO_USE_DLOPEN,    /* dlopen(), which may load any library */
 	UAIO_USE_SANITIZER, /* a sanitizer's runtime */
 	UAIO_NR_USES,
 };
@@ -71,21 +79,25 @@ enum uaio_use {
 enum { UAIO_USERS_MAX = 256 };
 
 struct uaio_uses {
-	/* For each use the names of the files that show it; empty: none. */
+	/* For each use, the names of the files that have it; empty: none. */
 	char users[UAIO_NR_USES][UAIO_USERS_MAX];
 	/*
-	 * sites that are patched when the program is loaded; sites that are not patched
+	 * instructions that call io_uring: those that the library patches when the
+	 * program is loaded, and those that it cannot patch
 	 */
 	unsigned nr_sites, nr_sites_left;
-	unsigned nr_aio_sites; /* sites that are never patched */
-	/* the program makes system calls with unknown numbers */
+	/* instructions that call kernel AIO, which are never patched */
+	unsigned nr_aio_sites;
+	/* the program has system calls whose numbers its code does not show */
 	bool may_call_any;
 	char missing
-		[UAIO_USERS_MAX]; /* names of libraries that are not found */
+		/* names of needed libraries that are missing */
+		[UAIO_USERS_MAX];
 };
 
 /*
- * Read a program's file. can_be_loaded: also read the libraries that it needs.
+ * Find the uses in a program's file. can_be_loaded: also in the libraries that the
+ * program needs.
  *
  * Return: 0, or -errno if the file cannot be read or is not an ELF file of this
  * machine.
@@ -93,12 +105,13 @@ struct uaio_uses {
 int uaio_uses_read(const char *path, bool can_be_loaded,
 		   struct uaio_uses *ret_uses);
 
-/* Return: whether the files show that the program uses an asynchronous interface. */
+/* Return: whether any file uses an asynchronous interface. */
 bool uaio_uses_show_any(const struct uaio_uses *uses);
 
 /*
- * Return: whether the program needs the trap. It does if its files show calls that only
- * the trap serves. It also does if the files show no asynchronous interface, but system
+ * Return: whether the program needs the trap (uaio run --trap), which catches system
+ * calls. True if the files have system call instructions that only the trap can serve.
+ * Also true if the files use no asynchronous interface, but the program has system
  * calls with unknown numbers.
  */
 bool uaio_uses_want_trap(const struct uaio_uses *uses);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asynchronous interfaces in a program's files. Tested by test/run/doctor_programs.py.
+ * Finds asynchronous interfaces in a program's files. Tested by
+ * test/run/doctor_programs.py.
  */
 #include "tool/common/image.h"
 
@@ -12,7 +13,10 @@
 
 enum { SITES_MAX = 256 };
 
-/* Functions that show a use; an asterisk matches any ending. */
+/*
+ * Imported functions, and for each function the use that its import shows. An asterisk
+ * matches any ending.
+ */
 static const struct {
 	enum uaio_use use;
 	const char *name;
@@ -36,15 +40,15 @@ static const struct {
 };
 
 /*
- * Libraries that are skipped, because uses of their functions are noticed in their
- * callers.
+ * Libraries that are not examined. A file that uses their functions imports these
+ * functions, and the import shows the use.
  */
 static const char *const passed_over[] = {
 	"ld-linux",    "libc.so.",    "libaio.so.",   "liburing.so.",
 	"libasan.so.", "libtsan.so.", "libubsan.so.", "liblsan.so.",
 };
 
-/* An object to examine. */
+/* The program or library that is examined. */
 struct object {
 	struct uaio_uses *uses;
 	const char *name;
@@ -59,8 +63,8 @@ static void add_user(struct uaio_uses *uses, enum uaio_use use,
 	const char *last = strrchr(list, ' ');
 
 	/*
-	 * Functions of one object are adjacent, so the object's name is the last in the
-	 * list.
+	 * Objects are examined one after the other. So if the name of this object is in
+	 * the list, it is the last name.
 	 */
 	if (!strcmp(last ? last + 1 : list, name))
 		return;
@@ -82,7 +86,10 @@ static void see_import(void *arg, const char *name)
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
 		enum uaio_use use = functions[i].use;
 
-		/* Nearly all libraries use this, so it shows nothing. */
+		/*
+		 * Nearly all libraries import syscall() and dlopen(), so these imports
+		 * prove nothing.
+		 */
 		if (object->is_library &&
 		    (use == UAIO_USE_SYSCALL || use == UAIO_USE_DLOPEN))
 			continue;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tool/common/json.h"
 
-/* Return: the length of the UTF-8 character at text; 0 if it is not valid. */
+/*
+ * Return: the length in bytes of the UTF-8 character at text; 0 if it is invalid.
+ */
 static size_t utf8_length(const unsigned char *text)
 {
 	size_t nr = *text < 0x80   ? 1

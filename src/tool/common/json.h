@@ -10,8 +10,8 @@
 #include <stdio.h>
 
 /*
- * Write the text as a JSON string, or null if it is NULL. Bytes that are not UTF-8, as
- * in file names, become '?'.
+ * Write the text as a JSON string; NULL as null. Bytes that are not UTF-8, as in some
+ * file names, become '?'.
  */
 void uaio_json_text(FILE *to, const char *text);
 

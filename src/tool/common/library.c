@@ -108,9 +108,9 @@ int uaio_library_find(char ret_dir[PATH_MAX])
 		return diag_not_found(&places);
 
 	/*
-	 * ld.so(8): LD_PRELOAD is split at spaces and colons, LD_LIBRARY_PATH
-	 * at colons and semicolons. In both, $ starts a token, and no character
-	 * can be quoted.
+	 * ld.so(8): the loader splits LD_PRELOAD at spaces and colons, and
+	 * LD_LIBRARY_PATH at colons and semicolons. In both, $ begins a variable, and
+	 * nothing can be quoted.
 	 */
 	if (strpbrk(ret_dir, " :;$"))
 		return uaio_diag(

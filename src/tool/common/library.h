@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the installed library, and the programs installed beside it. The library is
- * used from the first of these directories that contains it:
+ * Finds the library, and the programs installed with it. The first of these directories
+ * that contains the library is used:
  *
- *   1. the directory of the running `uaio`, which is a build tree's;
+ *   1. the directory of the running `uaio`, if this directory is in a build tree;
  *   2. the directory of installed libraries, by its path relative to the running
  *      `uaio`, so that an installed tree can be moved or staged as a whole;
  *   3. the directory of installed libraries, by its configured absolute path: for a
- *      `uaio` that was copied alone, and where there is no /proc.
+ *      `uaio` that was copied alone, and if there is no /proc.
  *
  * Tested by test/run/environment.py.
  */
@@ -20,14 +20,14 @@
 #define UAIO_LIBRARY "libuaio.so.0"
 
 /*
- * A library that is preloaded before the library. It reports to the library which
+ * A library that LD_PRELOAD names before libuaio.so.0. It tells libuaio.so.0 which
  * memory the program frees.
  */
 #define UAIO_CHECK_LIBRARY "libuaio-check.so"
 
 /*
- * Find the library's directory and write its canonical path to @ret_dir. Refuses a path
- * that LD_PRELOAD or LD_LIBRARY_PATH cannot hold.
+ * Find the library's directory and write its canonical path to @ret_dir. Fails if
+ * LD_PRELOAD or LD_LIBRARY_PATH cannot hold this path.
  *
  * Return: 0, or the exit status after a message.
  */
@@ -35,28 +35,30 @@ int uaio_library_find(char ret_dir[PATH_MAX]);
 
 /*
  * Return: whether the library was built for musl, so that only musl programs can load
- * it. A command built for glibc has a library for glibc.
+ * it. If this command was built for glibc, so was the library.
  */
 bool uaio_library_is_for_musl(void);
 
 /*
- * Find a program that is installed with the library, or that lies beside the command in
- * its build tree. Return: whether it exists.
+ * Find a program that is installed with the library, or built in the same tree as this
+ * command.
+ * Return: whether it exists.
  */
 bool uaio_library_find_program(const char *name, char ret_path[PATH_MAX]);
 
 /* locate.c */
 
 /*
- * Writes the directory of the running command to @ret_dir.
+ * Write the directory of the running command to @ret_dir.
  *
- * Return: false where there is no /proc to read it from.
+ * Return: false if neither /proc nor the path by which the command was executed shows
+ * it.
  */
 bool uaio_own_directory(char ret_dir[PATH_MAX]);
 
 /*
- * Joins @dir and @relative, and resolves each leading "../" of @relative, so
- * that messages show "/usr/lib/uaio" and not "/usr/bin/../lib/uaio".
+ * Join @dir and @relative. Resolve each leading "../" of @relative, so that messages
+ * show "/usr/lib/uaio" and not "/usr/bin/../lib/uaio".
  *
  * Return: false if the result is too long for a path.
  */
@@ -66,35 +68,38 @@ bool uaio_locate(const char *dir, const char *relative,
 /* preload.c */
 
 /*
- * Put the library in @dir first in LD_PRELOAD, and @dir first in LD_LIBRARY_PATH: @dir
- * has links with the names of libaio. Also set options with which programs with
- * AddressSanitizer can start. If UAIO_CHECK_VARIABLE is set, libuaio-check.so comes
- * before the library, if it exists.
+ * Put the library in @dir first in LD_PRELOAD. Put @dir first in LD_LIBRARY_PATH,
+ * because it has links with the names of libaio. If UAIO_CHECK_VARIABLE is set and
+ * libuaio-check.so exists, put libuaio-check.so before the library in LD_PRELOAD. Also
+ * set sanitizer options without which programs with sanitizers do not start or do not
+ * survive a fork.
  *
  * Return: 0, or -ENOMEM.
  */
 int uaio_preload_set(const char *dir);
 
 /*
- * dynamic.c: the dynamic build of the command
+ * dynamic.c: finds the dynamic build of this command
  *
- * A release has a static command, which starts with any C library. But no library can
- * be preloaded into a static program. So a dynamic build of the command, uaio-dynamic,
- * is installed beside the library. The dynamic build does what needs the library inside
- * the command: requests of `uaio doctor`, and becoming a program for --trap.
+ * In a release the command is static, so that it runs with any C library. But no
+ * library can be preloaded into a static program. So a dynamic build of the command,
+ * uaio-dynamic, is installed beside the library. The command executes the dynamic build
+ * to have the library in its own process: for the test requests of `uaio doctor`, and
+ * for --trap, where the process becomes the program.
  */
 
 bool uaio_is_static(void);
 
 /*
- * Find a dynamic build of the command whose loader exists on this system. Return:
- * whether there is one; its path and its loader's path.
+ * Find a dynamic build of the command whose loader exists on this system.
+ * Return: whether there is one. *ret_path: its path; *ret_loader: its loader's path.
  */
 bool uaio_dynamic_find(char ret_path[PATH_MAX], char ret_loader[PATH_MAX]);
 
 /*
- * Find the file to execute to get this command with a library preloaded. Return: false
- * if the command is static and there is no dynamic build.
+ * Find a build of this command into which a library can be preloaded: the running file
+ * or, if this is static, the dynamic build.
+ * Return: false if the command is static and there is no dynamic build.
  */
 bool uaio_dynamic_own(char ret_path[PATH_MAX]);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds files by their path relative to the running command, which is in a build
+ * Finds files by their path relative to the running command. The command is in a build
  * tree, or in an installed tree that may have been moved.
  *
  * Tested by test/run/environment.py and installed.py.
@@ -18,7 +18,9 @@ bool uaio_own_directory(char ret_dir[PATH_MAX])
 	ssize_t len = readlink("/proc/self/exe", ret_dir, PATH_MAX - 1);
 
 	if (len <= 0) {
-		/* Without /proc, use the path by which this process was executed. */
+		/*
+		 * There is no /proc: use the path by which this process was executed.
+		 */
 		const char *path = (const char *)getauxval(AT_EXECFN);
 
 		if (!path || !realpath(path, ret_dir))

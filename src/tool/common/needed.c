@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The libraries that a program would be loaded with
+ * Lists the libraries with which a program would be loaded
  *
- * The loader lists them without running the program: the tool's own loader, or for a
- * musl program the musl loader in /lib. A static tool uses the loader of its dynamic
- * build.
+ * The loader lists the libraries, and does not run the program. For a musl program, the
+ * loader is the musl loader in /lib; otherwise it is the tool's own loader. If the tool
+ * is static, it has no loader, and uses the loader of its dynamic build.
  *
  * Tested by test/run/doctor_programs.py.
  */
@@ -27,7 +27,10 @@
 
 enum { LINE_MAX_BYTES = 2 * PATH_MAX };
 
-/* Return: the loader of this command, or of its dynamic build; or NULL. */
+/*
+ * Return: the loader of this command or, if the command is static, of its dynamic
+ * build; NULL if there is none.
+ */
 static const char *own_loader(char dynamics[PATH_MAX])
 {
 	char dynamic[PATH_MAX];
@@ -47,8 +50,8 @@ static const char *own_loader(char dynamics[PATH_MAX])
 }
 
 /*
- * Choose the loader that lists the program's libraries: for a musl program its own
- * loader, if it is at the system's usual path.
+ * Choose the loader that lists the program's libraries: the program's own loader if
+ * that is musl's in /lib, else own_loader().
  * Return: the loader, or NULL.
  */
 static const char *loader_of(const char *program, char own[PATH_MAX])
@@ -68,7 +71,7 @@ static const char *loader_of(const char *program, char own[PATH_MAX])
 	return is_musls ? own : own_loader(own);
 }
 
-/* Execute the loader. Called in the child. */
+/* Execute the loader, in a child process. */
 static void list(const char *loader, const char *program, int out)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -76,11 +79,11 @@ static void list(const char *loader, const char *program, int out)
 	(void)dup2(out, STDOUT_FILENO);
 	(void)dup2(null, STDERR_FILENO);
 	(void)unsetenv("LD_PRELOAD");
-	/* with this variable the loader would run code of audit libraries */
+	/* LD_AUDIT makes the loader run code of audit libraries */
 	(void)unsetenv("LD_AUDIT");
 	/*
-	 * With this variable, as in ldd(1), the loader lists the libraries and does not
-	 * run the program.
+	 * This variable, which ldd(1) sets too, makes the loader list the libraries and
+	 * not run the program.
 	 */
 	(void)setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
 	if (!uaio_has_prefix(uaio_base_name(loader), "ld-musl-"))
@@ -90,7 +93,10 @@ static void list(const char *loader, const char *program, int out)
 	_exit(127);
 }
 
-/* A line is "NAME => PATH (ADDRESS)", "NAME => not found" or "PATH (ADDRESS)". */
+/*
+ * Pass on a line of the loader: "NAME => PATH (ADDRESS)", "NAME => not found" or "PATH
+ * (ADDRESS)".
+ */
 static void see_line(char *line,
 		     void (*see)(void *arg, const char *name, const char *path),
 		     void *arg)
@@ -106,7 +112,7 @@ static void see_line(char *line,
 		*path = '\0';
 		path += strlen(" => ");
 		see(arg, name, strcmp(path, "not found") ? path : NULL);
-	} else if (*name == '/') { /* a line without a path is the vDSO */
+	} else if (*name == '/') { /* the vDSO's line has no path */
 		see(arg, strrchr(name, '/') + 1, name);
 	}
 }

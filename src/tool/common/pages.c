@@ -20,8 +20,7 @@
 enum {
 	NS_PER_S = 1000000000,
 	/*
-	 * Inode number of the initial PID namespace, from which all processes are
-	 * visible.
+	 * Inode number of the initial PID namespace. All processes are visible there.
 	 */
 	INIT_NAMESPACE = 0xeffffffc & INT_MAX,
 };
@@ -34,7 +33,7 @@ static uint64_t now_ns(int clock)
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* Return: cycles of uaio_cycles() in a millisecond, measured once. */
+/* Return: cycles of uaio_cycles() per millisecond, measured once. */
 static uint64_t cycles_per_ms(void)
 {
 	static const struct timespec while_ = { .tv_nsec = 5000000 };
@@ -69,8 +68,8 @@ static uint64_t namespace_of(const char *process)
 }
 
 /*
- * Return: the text after `name` in a file of /proc/PID; NULL if `name` is not in the
- * file.
+ * Find the line of a file in /proc/PID that begins with `name`.
+ * Return: the rest of the line; NULL if there is no such line.
  */
 static char *find_line(const char *process, const char *file, const char *name,
 		       char *buf, size_t len)
@@ -90,10 +89,13 @@ static char *find_line(const char *process, const char *file, const char *name,
 	return found;
 }
 
-/* Return: the text before a field of /proc/PID/stat; NULL if there is no such field. */
+/*
+ * line: from /proc/PID/stat.
+ * Return: the blank before a field; NULL if there is no such field.
+ */
 static const char *before_field(const char *line, unsigned number)
 {
-	/* Field 2, the name, may contain blanks and brackets. */
+	/* Field 2, the name, may contain blanks and parentheses: skip it. */
 	line = strrchr(line, ')');
 	for (unsigned field = 2; line && field < number; field++)
 		line = strchr(line + 1, ' ');
@@ -101,8 +103,9 @@ static const char *before_field(const char *line, unsigned number)
 }
 
 /*
- * Return: whether the process runs, and began before born_ns of CLOCK_BOOTTIME. A
- * zombie counts as ended, unless only its first thread has ended.
+ * Return: whether a process with this id runs, and began before born_ns of
+ * CLOCK_BOOTTIME. If it began later, it is another process that got the same id. A
+ * zombie has ended, unless it has other threads.
  */
 static bool is_running_since(const char *process, uint64_t born_ns)
 {
@@ -123,8 +126,8 @@ static bool is_running_since(const char *process, uint64_t born_ns)
 }
 
 /*
- * Return: whether the process has that pid in that PID namespace, which must be its own
- * namespace.
+ * Return: whether the process is in the PID namespace with the inode number `namespace`
+ * (not in a nested one), and has the id `pid` there.
  */
 static bool is_inside(const char *process, int pid, uint64_t namespace)
 {
@@ -138,8 +141,9 @@ static bool is_inside(const char *process, int pid, uint64_t namespace)
 }
 
 /*
- * Return: the pid of the page's process in this process's PID namespace; 0 if it has
- * none.
+ * Find the process of a page. The page has the id that the process has in the process's
+ * own PID namespace.
+ * Return: the process's id in this tool's namespace; 0 if it was not found.
  */
 static int find_elsewhere(const struct uaio_live_identity *identity)
 {
@@ -158,7 +162,10 @@ static int find_elsewhere(const struct uaio_live_identity *identity)
 	return pid;
 }
 
-/* Return: whether the process may be running where this process cannot see it. */
+/*
+ * Return: whether the process may be running where this tool cannot see it: in a PID
+ * namespace that is not nested in the tool's.
+ */
 static bool is_out_of_sight(const struct uaio_live_identity *identity)
 {
 	uint64_t mine = namespace_of("self");
@@ -197,10 +204,13 @@ static void add_stays(struct uaio_live_stays *sum,
 	}
 }
 
-/* Return: left - right; 0 if concurrent updates have made it negative. */
+/* Return: left - right; 0 if negative, as counts change while they are read. */
 static uint64_t difference(uint64_t left, uint64_t right)
 {
-	/* The sums may wrap, because another process may write anything to its page. */
+	/*
+	 * Any process of the user may write any numbers to the page. So the sums may
+	 * overflow.
+	 */
 	return (int64_t)(left - right) > 0 ? left - right : 0;
 }
 
@@ -209,7 +219,7 @@ static void find_stays(struct uaio_page *page,
 {
 	uint64_t nr = 0;
 
-	/* A process that has ended has no requests in flight. */
+	/* Only a running process has requests in flight. */
 	for (unsigned i = 0; page->is_running && i < page->identity.nr_stays;
 	     i++) {
 		page->nr_there[i] =
@@ -247,7 +257,10 @@ static void add_block(struct uaio_page *page, struct uaio_hist *hists,
 		uaio_hist_add(&hists[i], &block->hists[i]);
 }
 
-/* Return: whether the time is one of waiting, which inline requests do not have. */
+/*
+ * Return: whether `name` is the name of a time for which requests wait. Inline requests
+ * (executed inside the submitting call) do not have such a time.
+ */
 static bool is_wait(const char *name)
 {
 	return strstr(name, "wait");
@@ -259,8 +272,8 @@ static void sum_up(struct uaio_page *page, struct uaio_hist *hists)
 
 	for (unsigned op = 0; op < identity->nr_ops; op++) {
 		/*
-		 * An inline request is counted once, as accepted, so add it to the
-		 * completed requests here.
+		 * Way 0 is inline execution. The process counts an inline request only
+		 * as accepted, so count it as completed here.
 		 */
 		page->nr_completed += page->nr_by_way[op][0];
 		for (unsigned way = 0; way < identity->nr_ways; way++)
@@ -309,7 +322,7 @@ static void read_blocks(struct uaio_page *page, int fd)
 	find_stays(page, &stays);
 }
 
-/* Any process of the user may have written the names. */
+/* The user's processes may write any names: replace what is not printable. */
 static void clean_names(struct uaio_page *page)
 {
 	char *names = (char *)&page->names;
@@ -342,8 +355,10 @@ static bool is_known(const struct uaio_live_identity *identity)
 }
 
 /*
- * Read a page. Return: whether it is complete and wanted; then its contents are in
- * *page.
+ * Read a page into *page.
+ * Return: whether the page is complete and of this version of the library and, if
+ * is_of_running is set, its process runs. *ret_is_foreign: whether another version of
+ * the library wrote it.
  */
 static bool read_page(struct uaio_page *page, int fd, bool is_of_running,
 		      bool *ret_is_foreign)
@@ -440,7 +455,7 @@ static int read_folder(struct uaio_pages *pages, const char *path, uid_t uid)
 	return ret;
 }
 
-/* Read one /dev/shm, which has a directory `uaio.UID` for each user. */
+/* Read the pages in one /dev/shm, which has a directory `uaio.UID` per user. */
 static int read_memory(struct uaio_pages *pages, const char *path)
 {
 	char folder[PATH_MAX];
@@ -461,7 +476,10 @@ static int read_memory(struct uaio_pages *pages, const char *path)
 	return ret;
 }
 
-/* Devices of the /dev/shm that were already read. */
+/*
+ * Several paths may lead to the same /dev/shm. So remember the device of each /dev/shm
+ * that was read.
+ */
 struct seen {
 	unsigned nr;
 	dev_t devs[256];
@@ -482,7 +500,10 @@ static bool is_new(struct seen *seen, const char *path)
 	return true;
 }
 
-/* Sort running processes first. Within each group the newest process is last. */
+/*
+ * For qsort(): running processes, then ended ones. In each of these groups the newest
+ * process is last.
+ */
 static int compare(const void *a, const void *b)
 {
 	const struct uaio_page *pages[] = { a, b };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Setting LD_PRELOAD and LD_LIBRARY_PATH. The user's entries are kept after the
- * library's. Entries of an outer `uaio run` are replaced, so that nested calls neither
- * lengthen the variables nor load two engines into one process.
+ * Sets LD_PRELOAD and LD_LIBRARY_PATH. The user's entries are kept, after the
+ * library's. Entries that an outer `uaio run` has made are replaced. Otherwise a `uaio
+ * run` inside another would make the variables longer, or load two builds of the
+ * library into one process.
  *
  * Tested by test/run/environment.py.
  */
@@ -26,8 +27,8 @@ static bool is_name(const char *name, const char *text, size_t len)
 }
 
 /*
- * Drop other builds of the library: if two engines are in a process, each misses the
- * calls that the other interposes.
+ * Return: whether to keep an item of LD_PRELOAD. Drop other builds of the library: if
+ * two builds are in a process, each misses the calls that the other interposes.
  */
 static bool is_other_library(const char *item, size_t len, const char *first)
 {
@@ -40,7 +41,10 @@ static bool is_other_library(const char *item, size_t len, const char *first)
 	       !is_name(UAIO_CHECK_LIBRARY, name, name_len);
 }
 
-/* Empty items are kept, because they mean the working directory. */
+/*
+ * Return: whether to keep an item of LD_LIBRARY_PATH. Keep empty items, which mean the
+ * working directory.
+ */
 static bool is_other_directory(const char *item, size_t len, const char *first)
 {
 	return len != strlen(first) || memcmp(item, first, len);
@@ -60,7 +64,7 @@ static int prepend(const char *variable, const char *separators,
 		return -ENOMEM;
 	end = stpcpy(list, first);
 
-	/* An empty variable has no items, not one empty item. */
+	/* An empty variable has no items; it does not have one empty item. */
 	for (const char *item = *old ? old : NULL; item;) {
 		size_t len = strcspn(item, separators);
 
@@ -77,7 +81,10 @@ static int prepend(const char *variable, const char *separators,
 	return r < 0 ? -ENOMEM : 0;
 }
 
-/* Add "OPTION=0" to the options of a sanitizer, unless the user has set the option. */
+/*
+ * Add "OPTION=0" to a variable with a sanitizer's options, unless the user has set
+ * OPTION.
+ */
 static int switch_off(const char *variable, const char *option)
 {
 	const char *old = getenv(variable);
@@ -96,11 +103,12 @@ static int switch_off(const char *variable, const char *option)
 }
 
 /*
- * AddressSanitizer refuses to start if it is not the first library, so switch off this
- * check: this library may precede it, because it passes calls on to the next function
- * of the same name. ThreadSanitizer kills a child of fork() that starts a thread if the
- * parent had several threads or fibers, so switch this off, too: this library has
- * threads, and its requests may have fibers.
+ * AddressSanitizer does not start if another library comes before it in the process's
+ * list of libraries. The library may come first, because it passes calls on to the next
+ * function of the same name. So switch this check of AddressSanitizer off.
+ * ThreadSanitizer kills a process that starts a thread after a fork of a parent with
+ * several threads or fibers. Switch this check off, too: the library has threads, and
+ * its requests may have fibers.
  */
 static int allow_sanitizers(void)
 {
@@ -109,7 +117,7 @@ static int allow_sanitizers(void)
 	return r < 0 ? r : switch_off("TSAN_OPTIONS", "die_after_fork");
 }
 
-/* List the libraries that go first in LD_PRELOAD. */
+/* List the libraries that come first in LD_PRELOAD. */
 static void list_libraries(const char *dir, char *list, size_t room)
 {
 	char shim[PATH_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Trying system calls under seccomp filters. Tested by test/sandbox/filters.py. */
+/* Tries system calls under seccomp filters. Tested by test/sandbox/filters.py. */
 #include "tool/common/children.h"
 
 #include <errno.h>

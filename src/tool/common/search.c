@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding a command. Tested by test/run/status.py. */
+/* Finds a command's file. Tested by test/run/status.py. */
 #include "tool/common/target.h"
 
 #include <errno.h>
@@ -19,7 +19,8 @@ int uaio_search_probe(const char *path)
 	if (stat(path, &st) < 0)
 		return -errno;
 	if (S_ISDIR(st.st_mode))
-		return -EISDIR; /* execve() would return EACCES, which says less */
+		/* EISDIR tells more than execve()'s EACCES */
+		return -EISDIR;
 	if (!S_ISREG(st.st_mode))
 		return -EACCES;
 	return eaccess(path, X_OK) < 0 ? -errno : 0;
@@ -31,7 +32,9 @@ int uaio_search_diag(const char *who, int error)
 			 "%s: %s", who, strerror(-error));
 }
 
-/* Return: whether execvp() tries the next directory after this error. */
+/*
+ * Return: whether execvp() would try the next directory of PATH after this error.
+ */
 static bool is_passed_over(int error)
 {
 	return error == -ENOENT || error == -ENOTDIR || error == -ESTALE ||

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Predicts secure execution: whether the kernel will set AT_SECURE (getauxval(3)),
- * after which the loader ignores LD_PRELOAD. The kernel sets AT_SECURE for a program
- * that gains privilege by its execution. Security modules may also set it, which is not
- * predicted here (SELinux sets it when the domain changes).
+ * Predicts whether the execution of a program will be secure: whether the kernel will
+ * set AT_SECURE (getauxval(3)). The loader then ignores LD_PRELOAD. The kernel sets
+ * AT_SECURE if a program gains privilege by being executed. A security module may also
+ * set AT_SECURE, as SELinux does when the domain changes. This module does not predict
+ * that.
  *
  * The rules are those of bprm_fill_uid() in the kernel's fs/exec.c and
- * cap_bprm_creds_from_file() in security/commoncap.c. An execution is secure
+ * cap_bprm_creds_from_file() in security/commoncap.c. An execution is secure:
  *
- *   - if the effective user or group after it differs from the caller's real one (so a
- *     program that is setuid to the calling user is not secure); or
+ *   - if the new effective user or group is not the caller's real one (so a program
+ *     that is setuid to the calling user is not secure); or
  *   - if the real user is not root and the file gives capabilities.
  *
  * Setuid and setgid bits have no effect on a nosuid mount or with no_new_privs; file
@@ -54,8 +55,9 @@ static uint64_t inheritable_set(void)
 }
 
 /*
- * Revision 3 of file capabilities needs no check: the kernel shows it as revision 2 in
- * the user namespace to which it belongs, and ignores it in all other namespaces.
+ * File capabilities of revision 3 are valid in one user namespace only. In that
+ * namespace the kernel shows them as revision 2; in all other namespaces the kernel
+ * ignores them. So only revisions 1 and 2 count.
  */
 static bool gives_capabilities(const char *path)
 {
@@ -103,14 +105,14 @@ static bool is_on_suid_mount(const char *path)
 
 const struct uaio_secure *uaio_secure_if_executed(const char *path)
 {
-	/* S_ISGID without S_IXGRP means mandatory locking. */
+	/* S_ISGID without S_IXGRP does not mean setgid, but mandatory locking. */
 	const mode_t setgid = S_ISGID | S_IXGRP;
 	struct stat st;
 	bool is_setuid = false, is_setgid = false;
 
 	/*
-	 * Make these calls only if the bits are set, because a filter might kill this
-	 * process for them.
+	 * Make the system calls after stat() only if the setuid or setgid bit is set: a
+	 * seccomp filter might kill this process for these calls.
 	 */
 	if (stat(path, &st) == 0 && st.st_mode & (S_ISUID | S_ISGID) &&
 	    is_on_suid_mount(path) &&

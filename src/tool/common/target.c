@@ -16,7 +16,10 @@
 #include "tool/common/library.h"
 #include "tool/tool.h"
 
-/* The kernel's BINPRM_BUF_SIZE, and its limit of nested scripts in exec_binprm(). */
+/*
+ * The kernel's limits: bytes that it reads of a script's head (BINPRM_BUF_SIZE), and
+ * how deep scripts may be nested (exec_binprm()).
+ */
 enum {
 	HEAD_BYTES = 256,
 	MAX_SCRIPTS = 5,
@@ -40,8 +43,8 @@ struct head {
 };
 
 /*
- * Return: whether it is musl's loader. Any other loader is most likely glibc's at an
- * unusual path.
+ * Return: whether the path is that of musl's loader. Any other loader is probably
+ * glibc's, even at an unusual path.
  */
 static bool is_musls(const char *path)
 {
@@ -56,8 +59,8 @@ static bool is_androids(const char *path)
 }
 
 /*
- * Return: whether is_kind() holds for the loader's path, or for the path that its file
- * really has.
+ * Return: whether is_kind() is true for the loader's path, or for the path without
+ * symbolic links.
  */
 static bool is_of(const char *loader, bool (*is_kind)(const char *path))
 {
@@ -66,7 +69,11 @@ static bool is_of(const char *loader, bool (*is_kind)(const char *path))
 	return is_kind(loader) || (realpath(loader, real) && is_kind(real));
 }
 
-/* Refuse a program without PT_INTERP as static, unless it is the loader itself. */
+/*
+ * Called for a program without a loader (PT_INTERP). Accept the program if it is itself
+ * a loader, such as ld-linux. Other such programs are static: refuse them, or use the
+ * trap if `when` allows.
+ */
 static int check_static(const char *who, const char *path,
 			enum uaio_trap_when when)
 {
@@ -94,7 +101,10 @@ static int diag_other_library(const char *who, const char *loader,
 			 who, loader, wanted);
 }
 
-/* The library's build for glibc also serves musl programs: base/libc.h. */
+/*
+ * Check a program by its loader. The library's build for glibc also serves musl
+ * programs (base/libc.h).
+ */
 static int check_loader(const char *who, const char *loader,
 			enum uaio_trap_when when)
 {
@@ -113,15 +123,18 @@ static int check_loader(const char *who, const char *loader,
 }
 
 /*
- * Class, byte order and machine are at the same offsets in every ELF header. The layout
- * of the rest depends on these three, so the rest is read only if they match.
+ * In every ELF header the class, byte order and machine are at the same offsets. The
+ * layout of the rest depends on them, so compare these first.
  */
 static int check_elf(const char *who, const char *path, int fd,
 		     const ElfW(Ehdr) * elf, enum uaio_trap_when when)
 {
 	char loader[PATH_MAX];
 
-	/* The class was checked: the tool has the library's class. */
+	/*
+	 * The program must have the ELF class of the tool, which is also the library's
+	 * class.
+	 */
 	if (!uaio_elf_has_our_class(elf))
 		return uaio_diag(EXIT_REFUSED,
 				 "%s is not a %d-bit program as the "
@@ -137,7 +150,7 @@ static int check_elf(const char *who, const char *path, int fd,
 	switch (uaio_loader_read(fd, elf, loader, sizeof(loader))) {
 	case 0: return check_loader(who, loader, when);
 	case -ENOENT: return check_static(who, path, when);
-	/* executing the file will fail, and the failure is reported then */
+	/* damaged: execve() will fail, and report this */
 	default: return 0;
 	}
 }
@@ -168,8 +181,8 @@ static bool is_elf(const struct head *head)
 }
 
 /*
- * Find the interpreter of a file that is not ELF: the program on its #! line or, as in
- * execvp(), the shell if there is no such line.
+ * Find the interpreter of a file that is not ELF: the program on the file's #! line. If
+ * the file has no such line, the interpreter is the shell, as in execvp().
  */
 static const char *interpreter_of(struct head *head, char word[PATH_MAX])
 {
@@ -190,6 +203,7 @@ static const char *interpreter_of(struct head *head, char word[PATH_MAX])
 }
 
 /*
+ * Check one file.
  * Return: 0; NEEDS_TRAP; -ENOEXEC if the file is a script; or the exit status after a
  * message.
  */
@@ -199,7 +213,7 @@ static int check_file(const char *who, const char *path, struct head *head,
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	int r;
 
-	if (fd < 0) /* a file may be executable but not readable */
+	if (fd < 0) /* not readable, but maybe executable */
 		return check_secure(who, path);
 	read_head(fd, head);
 	r = -ENOEXEC;
@@ -213,8 +227,8 @@ static int check_file(const char *who, const char *path, struct head *head,
 }
 
 /*
- * With --trap, uaio and not the kernel starts the program, and uaio resolves only one
- * level of `#!` scripts.
+ * With --trap, uaio and not the kernel starts the program. For a script, uaio can do so
+ * only if the interpreter is no script.
  */
 static int check_depth(const char *who, int nr_scripts)
 {
@@ -254,7 +268,9 @@ int uaio_target_check(const char *path, enum uaio_trap_when when,
 		if (r < 0)
 			return uaio_search_diag(who, r);
 	}
-	/* nested deeper than the kernel follows: execve() will report this */
+	/*
+	 * Scripts are nested deeper than the kernel allows: execve() will report this.
+	 */
 	return 0;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program to run: finding its file, and checking that it can run with the library
+ * Finds the file of the program to run, and checks whether it can run with the library
  *
  * The loader ignores LD_PRELOAD for a privileged program, and a static program has no
- * loader. Such programs are refused with a message, so that nobody takes the kernel's
- * AIO for the library's.
+ * loader. A program that would run without the library is refused with a message,
+ * unless the trap can serve it. If the program were not refused, users might take the
+ * kernel's AIO for the library's.
  *
  * Tested by test/run/targets.py.
  */
@@ -16,10 +17,11 @@
 
 #include "options/options.h"
 
-/* search.c: finding a command like execvp(), but before the exec */
+/* search.c: finds a command in the same way as execvp(), but does not execute it */
 
 /*
- * Find @name along PATH. The path in @ret_path always contains a slash.
+ * Find the command @name in the directories of PATH. The path in @ret_path always
+ * contains a slash.
  *
  * Return: 0, or the exit status after a message.
  */
@@ -37,38 +39,42 @@ int uaio_search_hinted(const char *name, const char *hint,
 int uaio_search(const char *name, char ret_path[PATH_MAX]);
 
 /*
- * Return: 0 if the type and the permissions of @path allow its execution, else -errno;
- * -EISDIR for a directory, where execve() returns EACCES.
+ * Return: 0 if @path is a regular file that this process may execute, else -errno;
+ * -EISDIR for a directory, for which execve() would return EACCES.
  */
 int uaio_search_probe(const char *path);
 
 /*
  * Report why @who cannot be executed.
  *
- * Return: the exit status for @error, a -errno.
+ * error: a -errno.
+ * Return: the exit status for this error.
  */
 int uaio_search_diag(const char *who, int error);
 
 /* target.c */
 
-/* How to run a program. */
+/* How to run a program, as found by uaio_target_check(). */
 struct uaio_target {
 	/*
-	 * The program needs the trap, usually because the library cannot be loaded into
-	 * it.
+	 * The trap must serve the program, usually because the library cannot be loaded
+	 * into it.
 	 */
 	bool needs_trap;
 	/* the file to execute; for a script, its interpreter */
 	char file[PATH_MAX];
-	char word[PATH_MAX]; /* the argument on a script's #! line, or empty */
+	/* the argument on the script's #! line; may be empty */
+	char word[PATH_MAX];
 	/* nesting depth of scripts; 0: the program is not a script */
 	int nr_scripts;
 };
 
 /*
- * Examine @path or, if it is a script, its interpreter. Accepts unreadable files unless
- * they would run with privilege. Accepts programs that need the trap unless @when is
- * off; with "always", all programs of this machine need it.
+ * Check whether the library can serve @path or, if that is a script, its interpreter.
+ * @when says when to use the trap. With "off", programs that need the trap are refused;
+ * with "always", all programs of this machine need it. A program is refused if the
+ * kernel would set AT_SECURE for it (secure.c). A file that cannot be read is accepted,
+ * unless it is refused for this reason.
  *
  * Return: 0, or the exit status after a message.
  */
@@ -76,7 +82,7 @@ int uaio_target_check(const char *path, enum uaio_trap_when when,
 		      struct uaio_target *ret_target);
 
 /*
- * Find the file to execute for @path: @path itself or, if it is a script, its
+ * Find the file that is executed for @path: @path itself or, for a script, its
  * interpreter.
  */
 void uaio_target_program(const char *path, char ret_file[PATH_MAX]);
@@ -84,11 +90,14 @@ void uaio_target_program(const char *path, char ret_file[PATH_MAX]);
 /* secure.c */
 
 struct uaio_secure {
-	const char *reason; /* continues a sentence after the file's name */
+	const char *reason; /* words that follow the file's name in a message */
 	const char *advice; /* what to do instead */
 };
 
-/* Return: the reason why executing @path would be secure (AT_SECURE), or NULL. */
+/*
+ * Return: why an execution of @path would be secure (AT_SECURE), so that the loader
+ * would ignore LD_PRELOAD; NULL if it would not.
+ */
 const struct uaio_secure *uaio_secure_if_executed(const char *path);
 
 #endif /* UAIO_TOOL_COMMON_TARGET_H */

@@ -44,7 +44,9 @@ int uaio_trapped_exec(const char *path, char **argv)
 {
 	char ours[PATH_MAX];
 
-	/* Execute this command again. The caller has set LD_PRELOAD. */
+	/*
+	 * Execute this command again. The caller has put the library in LD_PRELOAD.
+	 */
 	if (!uaio_dynamic_own(ours))
 		return -ELIBACC;
 	if (setenv(UAIO_TRAP_PROGRAM, path, 1) == 0)
@@ -57,7 +59,10 @@ bool uaio_trapped_is_asked(void)
 	return getenv(UAIO_TRAP_PROGRAM) || getenv(UAIO_TRAP_CHILD);
 }
 
-/* Remove a variable from the environment. Return: its value, or NULL. */
+/*
+ * Remove a variable from envp.
+ * Return: its value, or NULL.
+ */
 static const char *take_variable(char **envp, const char *name)
 {
 	const size_t len = strlen(name);
@@ -93,13 +98,19 @@ static const char *become(const char *path, char **argv, char **envp)
 		       : "the library was not loaded";
 }
 
-/* Set the signal mask that precedes the path in the text. Return: the path. */
+/*
+ * text: "mask:path". Set the signal mask of this process.
+ * Return: the path.
+ */
 static const char *take_mask(const char *text)
 {
 	char *end;
 	uint64_t mask = strtoull(text, &end, 16);
 
-	/* sigprocmask() would ignore signals that the C library itself uses. */
+	/*
+	 * The C library's sigprocmask() would not block the signals that it uses
+	 * itself.
+	 */
 	(void)sys_sigmask(SIG_SETMASK, &mask, NULL);
 	return end + (*end == ':');
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Running a program into which the library cannot be loaded: this command executes
- * itself again, with the library preloaded, and the library turns the process into the
- * program (src/trap).
+ * Runs a program into which the library cannot be loaded. This command executes itself
+ * again, with the library preloaded. The library then loads the program into this
+ * process and starts it (src/trap).
  *
  * Tested by test/trap.
  */
@@ -12,29 +12,39 @@
 #include <stdbool.h>
 
 /*
- * An environment variable for the second execution of this command: the path of the
- * program to become. The program does not inherit the variable.
+ * For its second execution, this command puts the program's path into this environment
+ * variable. The program does not inherit it.
  */
 #define UAIO_TRAP_PROGRAM "UAIO_TRAP_PROGRAM"
 
 /*
- * A variable like UAIO_TRAP_PROGRAM, for a program that is executed under the trap
- * (trap/exec.h). The library sets it to "mask:path", and executes this command with all
- * signals blocked. The program starts with this signal mask. If the process cannot
- * become the program, it executes the program without the library.
+ * A variable for the same purpose, set by the library if a program under the trap
+ * executes another program (trap/exec.h). Its value is "mask:path": the signal mask and
+ * the path of the new program. All signals are blocked when this command is executed;
+ * the program starts with the mask. If the trap fails, the program is executed without
+ * the library.
  */
 #define UAIO_TRAP_CHILD "UAIO_TRAP_CHILD"
 
-/* Return: 0; an errno if the machine has no trap, or a filter refuses it. */
+/*
+ * Return: 0 if the trap can be used; else an errno: the machine does not support it, or
+ * a seccomp filter denies it.
+ */
 int uaio_trapped_try(void);
 
-/* Execute this command again, to become the program. Return: -errno. */
+/*
+ * Execute this command again; the new execution starts the program.
+ * Return: -errno, only on failure.
+ */
 int uaio_trapped_exec(const char *path, char **argv);
 
-/* Return: whether this process is to become a program. */
+/* Return: whether this process was executed to start a program under the trap. */
 bool uaio_trapped_is_asked(void);
 
-/* Become the program. Return: the exit status, only if that fails. */
+/*
+ * Start the program in this process.
+ * Return: the exit status, only on failure.
+ */
 int uaio_trapped_main(char **argv, char **envp);
 
 #endif /* UAIO_TOOL_COMMON_TRAPPED_H */

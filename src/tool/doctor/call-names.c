@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of the system calls that the library can do without (base/calls.h)
+ * Names of the system calls without which the library also works, for example if a
+ * sandbox denies them (base/calls.h)
  *
  * Tested by test/run/doctor.py.
  */

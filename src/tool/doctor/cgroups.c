@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The limits of this process's control groups
+ * Reads the limits of this process's control groups
  *
- * A group is subject to the limits of all its ancestors. Both versions of control
- * groups are read at their usual mount point, /sys/fs/cgroup.
+ * The limits of a group also hold for all groups below it. The files of both versions
+ * of control groups are read at their usual mount point, /sys/fs/cgroup.
  *
  * Tested by test/run/doctor.py.
  */
@@ -16,10 +16,12 @@
 
 #define MOUNTED "/sys/fs/cgroup"
 
-/* In version 1 of control groups a higher number means no limit. */
+/*
+ * In version 1 of control groups, a number above this means that there is no limit.
+ */
 static const long long UNLIMITED = LLONG_MAX / 2;
 
-/* Return: whether the comma-separated list has the word. */
+/* Return: whether the word is an item of the comma-separated list. */
 static bool has_word(const char *list, const char *word)
 {
 	size_t len = strlen(word);
@@ -34,7 +36,7 @@ static bool has_word(const char *list, const char *word)
 
 /*
  * Return: the number in the file dir/name; -1 if it cannot be read; UNLIMITED or more
- * if there is no limit.
+ * if the file says that there is no limit.
  */
 static long long read_file(const char *dir, const char *name)
 {
@@ -73,7 +75,9 @@ static void look_at(struct least *least, const char *dir)
 	}
 }
 
-/* Check the group at path below root, and all its ancestors. */
+/*
+ * Look at the limits of the group at `path` below `root`, and of all groups above it.
+ */
 static void climb(struct least *least, const char *root, char *path)
 {
 	char dir[2 * PATH_MAX];
@@ -89,8 +93,8 @@ static void climb(struct least *least, const char *root, char *path)
 }
 
 /*
- * A line of /proc/self/cgroup has a number, a list of controllers and a path. In
- * version 2 the list is empty.
+ * A line of /proc/self/cgroup consists of a number, a list of controllers, and the
+ * group's path. In version 2 the list is empty.
  */
 static void read_line(struct least *least, const char *controller, char *line)
 {

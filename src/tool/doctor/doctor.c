@@ -2,7 +2,8 @@
 /*
  * uaio doctor: reports what works on this machine, what does not, and why
  *
- * It changes nothing. Child processes make the attempts that might kill a process.
+ * The doctor changes nothing on the machine. It tries in child processes what might
+ * kill a process.
  *
  * Tested by test/run/doctor.py.
  */
@@ -41,13 +42,14 @@ static void print_help(void)
 
 struct orders {
 	bool is_json;
-	const char **paths; /* owns; room for all arguments */
+	/* owned by this struct; has room for all arguments */
+	const char **paths;
 	int nr_paths;
 };
 
 /*
- * Return: 0, and the arguments start at argv[optind]; -1 if there is nothing to do, and
- * the exit status is in *ret_status.
+ * Return: 0: the other arguments start at argv[optind]. -1: there is nothing to do, and
+ * *ret_status is the exit status.
  */
 static int read_flags(int argc, char **argv, struct orders *orders,
 		      int *ret_status)
@@ -73,8 +75,8 @@ static int read_flags(int argc, char **argv, struct orders *orders,
 }
 
 /*
- * Return: whether the argument is a path rather than a command: it exists, and is a
- * directory or a file that may not be executed.
+ * Return: whether the argument is not a command but a path to examine: it exists, and
+ * is a directory or a file that may not be executed.
  */
 static bool is_path(const char *argument)
 {
@@ -114,7 +116,9 @@ int uaio_doctor_main(int argc, char **argv)
 	if (!orders.paths)
 		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
 	if (read_flags(argc, argv, &orders, &status) == 0) {
-		/* with SIGCHLD ignored, the doctor could not wait for its children */
+		/*
+		 * if SIGCHLD were ignored, the doctor could not wait for its children
+		 */
 		(void)signal(SIGCHLD, SIG_DFL);
 		uaio_machine_read(&machine);
 		judge_all(&orders, argv + optind, &machine, &findings);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Examines the file system of a file or directory: its type, direct I/O, and the cost
- * of a sync
+ * Examines the file system of a file or directory: its type, whether direct I/O works,
+ * and how long a sync takes
  *
  * Tested by test/run/doctor_programs.py.
  */
@@ -35,16 +35,22 @@ enum {
 	NS_PER_US = 1000,
 };
 
-/* The path to examine. */
+/* What is examined: a path that the user named. */
 struct place {
 	struct uaio_findings *findings;
-	char dir[PATH_MAX]; /* the directory itself, or the directory of the file */
-	int fd;   /* descriptor of the file, or of a temporary file; or -1 */
-	int made; /* descriptor of the temporary file, or -1 */
-	int made_error; /* the errno with which no temporary file could be made; or 0 */
+	/* the path, if it is a directory; else the file's directory */
+	char dir[PATH_MAX];
+	/* open file at the path, or `made` if the path is a directory; or -1 */
+	int fd;
+	int made; /* open temporary file in dir, or -1 */
+	/* errno if the temporary file could not be made; or 0 */
+	int made_error;
 };
 
-/* Return: a new file, unnamed or unlinked at once; -1 on failure. */
+/*
+ * Make a file in the directory. The file has no name, or its name is removed at once.
+ * Return: its descriptor, or -1.
+ */
 static int make_file(const char *dir)
 {
 	char name[PATH_MAX + 32];
@@ -61,8 +67,9 @@ static int make_file(const char *dir)
 }
 
 /*
- * Return: the file system's type, which follows " - " in the line of this mount in
- * mountinfo; or NULL.
+ * line: of /proc/self/mountinfo.
+ * Return: the type of the file system, which follows " - "; NULL if the line describes
+ * another mount.
  */
 static char *type_of(char *line, unsigned long long mount)
 {
@@ -80,8 +87,8 @@ static char *type_of(char *line, unsigned long long mount)
 }
 
 /*
- * Call statx(2), which some C libraries lack. Not sys_statx(), because this relies on
- * the library's knowledge of seccomp filters (base/calls.h).
+ * Call statx(2), which some C libraries lack. sys_statx() cannot be used here: it
+ * consults the library's knowledge of seccomp filters (base/calls.h).
  */
 static int ask(int dir, const char *path, int flags, unsigned mask,
 	       struct uaio_statx *ret)
@@ -163,7 +170,7 @@ static void judge_direct(const struct place *place)
 
 /*
  * Return: whether the file system is in memory, so that the library executes requests
- * inline.
+ * for its files inside the submitting call.
  */
 static bool is_in_memory(int fd)
 {
@@ -218,7 +225,8 @@ static int64_t now_ns(void)
 }
 
 /*
- * Measure the median time of a write of one block and its sync. Return: 0 or an errno.
+ * Write one block and sync it, NR_SYNCS times.
+ * Return: 0, and *ret_ns is the median time; or an errno.
  */
 static int time_sync(int fd, int64_t *ret_ns)
 {
@@ -262,7 +270,9 @@ static void judge_sync(const struct place *place)
 			 "name another directory");
 }
 
-/* Find the directory of a file; or the path itself if it is a directory. */
+/*
+ * Set place->dir: the path itself if it is a directory, else the file's directory.
+ */
 static void find_dir(struct place *place, const char *path, bool is_dir)
 {
 	char *slash;

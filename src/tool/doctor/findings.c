@@ -108,7 +108,10 @@ static bool has_colours(void)
 	       strcmp(terminal, "dumb");
 }
 
-/* Print text without control characters, which a terminal would obey. */
+/*
+ * Print text, with '?' in place of control characters, which a terminal would
+ * interpret.
+ */
 static void put_plain(const char *text)
 {
 	for (; *text; text++)
@@ -130,13 +133,13 @@ static void print_one(const struct uaio_finding *finding, bool is_coloured)
 	putchar('\n');
 }
 
-/* Return: whether the section is about an argument of the command. */
+/* Return: whether the section is about an argument of the doctor's command line. */
 static bool is_argument(const char *section)
 {
 	return section != UAIO_SECTION_MACHINE && section != UAIO_SECTION_UAIO;
 }
 
-/* Print a section's headline. */
+/* Print the headline of a section. */
 static void print_head(const char *section, bool is_first)
 {
 	if (!is_first)

@@ -7,11 +7,15 @@
 #include "options/names.h"
 #include "tool/doctor/machine.h"
 
-enum { NAME_MAX_BYTES = 40 }; /* maximum size of a call's name with a comma */
+/* room for the name of a system call, and a comma */
+enum { NAME_MAX_BYTES = 40 };
 
 #define RUN_IT "start programs that use it by uaio run, which serves it"
 
-/* Systems that are not a Linux kernel, recognised by their name. */
+/*
+ * Linux on its own processor, and systems that only claim to be Linux on that
+ * processor.
+ */
 enum kind { LINUX, GVISOR, WSL1, EMULATED };
 
 static const char *const kind_names[] = {
@@ -27,8 +31,10 @@ static const char *const kind_causes[] = {
 };
 
 /*
- * gVisor reports a build of 2016 as its version. WSL 1 has "-Microsoft" in its release,
- * WSL 2 "-microsoft". An emulator changes the machine in uname(2), but not in /proc.
+ * gVisor returns the version text of a kernel that was built in 2016. WSL 1 has
+ * "-Microsoft" in its release; WSL 2, which is a Linux kernel, has "-microsoft". An
+ * emulator changes the machine name that uname(2) returns, but not the name in
+ * /proc/sys/kernel/arch.
  */
 static enum kind kind_of(const struct uaio_machine *machine)
 {
@@ -70,8 +76,8 @@ static bool has_call(const struct uaio_call_set *set, unsigned call)
 }
 
 /*
- * Return: whether a call has a finding of its own, as those of kernel AIO and io_uring
- * have.
+ * Return: whether there is a separate finding about this call, as for the calls of
+ * kernel AIO and io_uring.
  */
 static bool has_own_line(unsigned call)
 {
@@ -81,7 +87,10 @@ static bool has_own_line(unsigned call)
 	       call == UAIO_CALL_URING_REGISTER;
 }
 
-/* Write the names of calls that are not allowed. Return: how many there are. */
+/*
+ * Write the names of the calls that are not allowed and have no finding of their own.
+ * Return: how many there are.
+ */
 static unsigned list_refused(const struct uaio_call_set *allowed,
 			     char *ret_list, size_t len)
 {
@@ -162,7 +171,10 @@ int uaio_machine_version(const struct uaio_machine *machine)
 		       : 0;
 }
 
-/* Why a call failed: a word for scripts (the cause), and the end of a sentence. */
+/*
+ * Why a call failed: a word for scripts (cause), how a sentence about it ends (text),
+ * and what the user can do (fix).
+ */
 struct reason {
 	const char *cause;
 	char text[160];
@@ -277,7 +289,7 @@ static void judge_untried(const struct uaio_machine *machine,
 			 "pids.max");
 }
 
-/* Return: whether the call could be tried, and was not refused. */
+/* Return: whether the call did not kill the child, and was not denied. */
 static bool is_allowed(const struct uaio_machine *machine,
 		       enum uaio_answer_id id)
 {
@@ -288,7 +300,10 @@ bool uaio_machine_has_uring(const struct uaio_machine *machine)
 {
 	int error = machine->answers.uring_error;
 
-	/* If a limit refuses a ring, the library serves this ring. */
+	/*
+	 * ENOMEM and EAGAIN mean that a limit denied the ring. The library serves rings
+	 * that a limit denies.
+	 */
 	return is_allowed(machine, UAIO_ANSWER_URING_SETUP) &&
 	       error != ENOMEM && error != EAGAIN;
 }
@@ -303,7 +318,7 @@ uaio_machine_ring_server(const struct uaio_machine *machine)
 	return when == UAIO_URING_NEVER ? UAIO_RINGS_NOBODYS : UAIO_RINGS_OURS;
 }
 
-/* How uaio works here */
+/* Whether and how uaio serves each interface on this machine */
 
 static void judge_library(const struct uaio_machine *machine,
 			  struct uaio_findings *findings)
@@ -405,7 +420,11 @@ static void judge_doors(const struct uaio_machine *machine,
 			   "uaio run serves aio_read and its like", findings);
 }
 
-/* Judge a backend that the environment sets. This backend may not be available here. */
+/*
+ * The environment sets the backend (how direct I/O is executed). Say whether this
+ * backend is available. is_there: the backend is the kernel's AIO or io_uring, and can
+ * be used.
+ */
 static void judge_set_backend(const struct uaio_machine *machine, bool is_there,
 			      struct uaio_findings *findings)
 {
@@ -431,7 +450,10 @@ static void judge_set_backend(const struct uaio_machine *machine, bool is_there,
 	uaio_finding_fix(finding, "option", "unset %s", option->variable);
 }
 
-/* Choose a backend in the order in which the library does with --backend=auto. */
+/*
+ * Find out which backend (kernel AIO, io_uring or threads) executes direct I/O. With
+ * --backend=auto the library tries them in this order.
+ */
 static void judge_backend(const struct uaio_machine *machine,
 			  struct uaio_findings *findings)
 {

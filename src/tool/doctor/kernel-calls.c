@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel's answers to system calls. Tested by test/run/doctor.py. */
+/*
+ * Finds out what the kernel answers to system calls. Tested by test/run/doctor.py.
+ */
 #include "tool/doctor/machine.h"
 
 #include <errno.h>
@@ -13,7 +15,8 @@
 
 enum {
 	/*
-	 * how many seconds a seccomp filter may wait for the answer of another process
+	 * seconds after which an attempt is given up: a seccomp filter may wait for
+	 * another process that decides
 	 */
 	PATIENCE_S = 30,
 	TRY_AIO = UAIO_NR_ANSWERS,
@@ -21,7 +24,10 @@ enum {
 	NR_TRIES,
 };
 
-/* Calls, with arguments that have no effect, and the kernel's usual error for them. */
+/*
+ * System calls with arguments that have no effect, and the error that the kernel
+ * normally returns for these arguments.
+ */
 static const struct {
 	const char *name;
 	int since;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Judges limits. Tested by test-judge.c. */
+/* Adds findings about limits. Tested by test-judge.c. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -8,9 +8,12 @@
 
 enum {
 	NUMBER_MAX = 32,
-	/* Descriptors for the library itself, and a few for the program. */
+	/* Number of free descriptors that the library and a small program need. */
 	FREE_FILES_MIN = 32,
-	/* How much Linux 6.18 charges for a ring of a usual size. */
+	/*
+	 * RING_BYTES: what Linux 6.18 charges for a ring with RING_ENTRIES entries,
+	 * which is a usual number.
+	 */
 	RING_ENTRIES = 128,
 	RING_BYTES = 16 << 10,
 };
@@ -45,7 +48,9 @@ static const char *limit_text(const struct rlimit *limit, bool is_bytes,
 	return text;
 }
 
-/* If io_setup() itself fails, a separate finding says why. */
+/*
+ * Judge fs.aio-max-nr. If io_setup() fails for another reason, another finding says so.
+ */
 static void judge_quota(const struct uaio_machine *machine,
 			struct uaio_findings *findings)
 {
@@ -76,7 +81,10 @@ static void judge_quota(const struct uaio_machine *machine,
 			 2 * (taken > max ? taken : max));
 }
 
-/* Return: whether the kernel charges each ring of io_uring to RLIMIT_MEMLOCK. */
+/*
+ * Return: whether the kernel counts the memory of an io_uring ring against
+ * RLIMIT_MEMLOCK.
+ */
 static bool charges_rings(const struct uaio_machine *machine)
 {
 	int version = uaio_machine_version(machine);
@@ -139,7 +147,10 @@ static void judge_nofile(const struct uaio_machine *machine,
 	uaio_finding_fix(finding, "limit", "raise it: ulimit -n 1024");
 }
 
-/* Warn that fewer threads are available than there could be blocking calls at once. */
+/*
+ * Warn that only nr more threads can be created, fewer than the library may need for
+ * blocking calls.
+ */
 static void warn_of_threads(struct uaio_findings *findings, const char *subject,
 			    const char *cause, long long nr)
 {

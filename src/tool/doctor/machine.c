@@ -13,7 +13,7 @@
 #include "tool/common/library.h"
 #include "tool/tool.h"
 
-/* Return: the number in a file, or UAIO_UNKNOWN. */
+/* Return: the number that the file contains, or UAIO_UNKNOWN. */
 static long long read_number(const char *path)
 {
 	FILE *file = fopen(path, "re");
@@ -58,7 +58,7 @@ static bool is_in_group(long long group)
 static long long count_open_files(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
-	/* do not count ".", ".." and this directory's descriptor */
+	/* not counted: ".", ".." and the descriptor of this directory */
 	long long nr = -3;
 
 	if (!dir)
@@ -91,8 +91,9 @@ static void read_calls(struct uaio_machine *machine)
 static void read_sysctl(struct uaio_machine *machine)
 {
 	/*
-	 * The doubled slash keeps a preloaded library, which would supply its own
-	 * numbers, from recognising these files.
+	 * If the library is preloaded into this process, it supplies its own numbers
+	 * for these files. The library does not recognise a path with a doubled slash,
+	 * so the kernel supplies the numbers.
 	 */
 	machine->aio_nr = read_number("/proc/sys//fs/aio-nr");
 	machine->aio_max_nr = read_number("/proc/sys//fs/aio-max-nr");
@@ -115,7 +116,7 @@ static void read_limits(struct uaio_machine *machine)
 	machine->nr_open_files = count_open_files();
 	uaio_cgroups_least("pids", "pids.max", "pids.current",
 			   &machine->pids_max, &machine->pids_current);
-	/* The same limits have other names in version 1 of control groups. */
+	/* Version 1 of control groups has other names for these limits. */
 	if (!uaio_cgroups_least("memory", "memory.max", "memory.current",
 				&machine->memory_max, &machine->memory_current))
 		(void)uaio_cgroups_least("memory", "memory.limit_in_bytes",
@@ -132,7 +133,10 @@ static void read_library(struct uaio_machine *machine)
 	uaio_diag_into(NULL, 0);
 	if (!machine->library[0])
 		return;
-	/* sets the variable from which the library learns which calls it may make */
+	/*
+	 * This call sets the variable that tells the library which system calls it may
+	 * make.
+	 */
 	(void)uaio_sandbox_set_variable();
 	(void)uaio_served_read(machine->library, &machine->served);
 }

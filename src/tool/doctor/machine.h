@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Facts about the machine, for the doctor
+ * The facts about a machine that the doctor gathers and judges
  *
- * machine.c gathers the facts and judge.c judges them, so that tests can judge the
- * facts of other machines.
+ * machine.c gathers the facts and judge.c judges them, so that tests can judge made-up
+ * facts.
  *
  * Tested by test-judge.c and test/run/doctor.py.
  */
@@ -21,11 +21,11 @@
 #include "tool/doctor/findings.h"
 
 /*
- * served.c: whether the library serves requests on this machine
+ * served.c: finds out whether the library serves requests on this machine
  *
- * For each interface the doctor executes this command again with the library preloaded,
- * and the new process makes a request. If the command is static, the doctor executes
- * its dynamic build.
+ * For each interface the doctor executes this command again, with the library
+ * preloaded, and the new process makes one request. If this command is static, the
+ * doctor executes its dynamic build.
  */
 
 enum uaio_served_id {
@@ -33,38 +33,46 @@ enum uaio_served_id {
 	UAIO_SERVED_AIO,
 	UAIO_SERVED_URING,
 	UAIO_SERVED_POSIX,
-	UAIO_SERVED_TRAP, /* the processor and the kernel support the trap */
+	/* the trap, which the processor and the kernel must support */
+	UAIO_SERVED_TRAP,
 	UAIO_NR_SERVED,
 };
 
 enum { UAIO_SERVED_WHY_MAX = 512 };
 
 struct uaio_served {
-	int is_tried; /* if 0, the other members are invalid */
+	int is_tried; /* 0: the members below are not valid */
 	struct {
 		int is_served;
-		int error;  /* an errno, or 0 */
-		int signal; /* the signal that killed the child, or 0 */
-		/* details of the error, or empty */
+		int error;  /* an errno; 0: none */
+		int signal; /* signal that killed the child; 0: none */
+		/* a message of the loader; may be empty */
 		char why[UAIO_SERVED_WHY_MAX];
 	} doors[UAIO_NR_SERVED];
 };
 
-/* dir: the library's directory. Return: 0, or -errno if no child can be forked. */
+/*
+ * dir: where the library is.
+ * Return: 0, or -errno if no child can be forked.
+ */
 int uaio_served_read(const char *dir, struct uaio_served *ret_served);
 
-/* argv[0] of the process that makes a request. */
+/* argv[0] of the new process that makes a request. */
 #define UAIO_SERVED_TRY "uaio doctor: try"
 
-/* Make a request in the new process. Return: its exit status: 0, or an errno. */
+/*
+ * main() of the new process that makes a request: argv says which request.
+ * Return: the exit status: 0, or an errno.
+ */
 int uaio_served_try_main(char *const *argv);
 
 /*
- * kernel-calls.c: the kernel's answers to the system calls of kernel AIO and io_uring
+ * kernel-calls.c: finds out what the kernel answers to the system calls of kernel AIO
+ * and io_uring
  *
- * A child (children.h) makes each call with arguments that have no effect. Then the
- * child makes a context and a ring, because the kernel checks some limits only then,
- * and destroys both.
+ * A child process (children.h) makes each call with arguments that have no effect. Then
+ * it creates a context and a ring, for which the kernel checks more limits, and
+ * destroys both.
  */
 
 enum uaio_answer_id {
@@ -80,16 +88,16 @@ enum uaio_answer_id {
 	UAIO_NR_ANSWERS,
 };
 
-/* A value in place of an errno: the call was not tried. */
+/* In place of an errno: the call was not tried. */
 enum { UAIO_UNTRIED = -1 };
 
 struct uaio_answers {
-	/* An errno; 0 on success; or UAIO_UNTRIED. */
+	/* An errno, 0 or UAIO_UNTRIED. 0: the call is not denied. */
 	int errors[UAIO_NR_ANSWERS];
 	int signals
-		[UAIO_NR_ANSWERS]; /* the signal that killed the child, or 0 */
+		[UAIO_NR_ANSWERS]; /* signal that killed the child; 0: none */
 	/*
-	 * The errno of making a context for one event, and of making a ring for one
+	 * The errno of creating a context for one event, and of creating a ring for one
 	 * request.
 	 */
 	int aio_error, uring_error;
@@ -106,27 +114,33 @@ int uaio_answers_read(struct uaio_answers *ret_answers);
 
 /* machine.c */
 
-/* A number that could not be read, or a control group without a limit. */
+/* In place of a number that could not be read. */
 enum { UAIO_UNKNOWN = -1 };
 
 struct uaio_machine {
 	struct utsname name;
-	char arch[32]; /* from /proc/sys/kernel/arch; empty if missing */
+	char arch[32]; /* from /proc/sys/kernel/arch; may be empty */
 
 	/* Seccomp filters. */
 	int nr_filters; /* or UAIO_UNKNOWN */
-	/* which of the system calls that the library can do without are allowed */
+	/*
+	 * which of the system calls of base/calls.h are allowed; the library also works
+	 * without these calls
+	 */
 	struct uaio_call_set allowed;
-	bool has_allowed; /* the calls were tried */
+	bool has_allowed; /* whether `allowed` is valid */
 
-	/* System calls of kernel AIO and io_uring. */
+	/* What the kernel answers to the calls of kernel AIO and io_uring. */
 	struct uaio_answers answers;
-	int tries_error; /* an errno if no child could be forked; or 0 */
+	int tries_error; /* errno if no child could be forked; or 0 */
 
-	/* From sysctl, or UAIO_UNKNOWN. */
+	/* From /proc/sys; UAIO_UNKNOWN if missing. */
 	long long aio_nr, aio_max_nr;
 	long long uring_disabled;
-	/* the process is in io_uring_group, or has CAP_SYS_ADMIN */
+	/*
+	 * if io_uring_disabled is 1, the process still may create rings: it is in
+	 * io_uring_group, or has CAP_SYS_ADMIN
+	 */
 	bool may_ring_when_1;
 
 	/* Limits. */
@@ -135,24 +149,31 @@ struct uaio_machine {
 	bool is_nproc_exempt;
 	long long nr_open_files;
 
-	/* Control groups: from the group of this process with the least left. */
+	/*
+	 * Limit and present use of a control group. Of the groups that limit this
+	 * process, it is the one with the smallest difference between limit and use.
+	 */
 	long long pids_max, pids_current;
 	long long memory_max, memory_current;
 
 	/* The library. */
-	char library[PATH_MAX];       /* its directory; empty: not found */
-	char complaint[3 * PATH_MAX]; /* why the library cannot be used */
+	/* the library's directory; empty: no library was found */
+	char library[PATH_MAX];
+	char complaint[3 * PATH_MAX]; /* why no library can be used */
 	struct uaio_served served;
 
-	/* Options in the environment; 0 for invalid values. */
+	/* Values of the options in the environment; 0 if a value is invalid. */
 	uint64_t options[UAIO_NR_OPTIONS];
 };
 
-/* Which implementation serves the rings of a program under `uaio run`. */
+/*
+ * Who serves the io_uring rings of a program under `uaio run`: uaio, the kernel, or
+ * nobody.
+ */
 enum uaio_ring_server {
 	UAIO_RINGS_OURS,
 	UAIO_RINGS_KERNELS,
-	/* the library leaves the calls to the kernel, which refuses them */
+	/* UAIO_URING=never is set, but the kernel denies rings */
 	UAIO_RINGS_NOBODYS,
 };
 
@@ -161,17 +182,17 @@ void uaio_machine_read(struct uaio_machine *ret_machine);
 
 /* judge.c and limits.c */
 
-/* Add findings about the machine. */
+/* Add all findings about the machine and uaio. */
 void uaio_machine_judge(const struct uaio_machine *machine,
 			struct uaio_findings *findings);
 
-/* Add findings about sysctl, limits and control groups. */
+/* Add the findings about sysctl, limits and control groups. */
 void uaio_machine_judge_limits(const struct uaio_machine *machine,
 			       struct uaio_findings *findings);
 
 /*
- * Return: whether the kernel allows this process rings of io_uring. A limit may still
- * refuse some of them, which uaio then serves.
+ * Return: whether the kernel lets this process create io_uring rings. A limit may still
+ * prevent some rings, which uaio then serves.
  */
 bool uaio_machine_has_uring(const struct uaio_machine *machine);
 
@@ -184,9 +205,11 @@ int uaio_machine_version(const struct uaio_machine *machine);
 /* cgroups.c */
 
 /*
- * Find the group of this process that has the least left of a limit. If no group has a
- * limit, *ret_max is LLONG_MAX and *ret_current 0. Return: whether a file of that name
- * was found.
+ * Of the control groups that limit this process, find the one with the smallest
+ * difference between limit and present use. If none has a limit, *ret_max is LLONG_MAX
+ * and *ret_current 0. max_name and current_name: the names of the files with a group's
+ * limit and use.
+ * Return: whether any group has a file max_name.
  */
 bool uaio_cgroups_least(const char *controller, const char *max_name,
 			const char *current_name, long long *ret_max,
@@ -194,7 +217,7 @@ bool uaio_cgroups_least(const char *controller, const char *max_name,
 
 /* call-names.c */
 
-/* Return: the name of the system call. */
+/* Return: the name of a system call. */
 const char *uaio_call_name(enum uaio_call call);
 
 #endif /* UAIO_TOOL_DOCTOR_MACHINE_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Examines a command: whether the library can be loaded into it, which asynchronous
- * interfaces it uses, and how each would be served
+ * interfaces it uses, and how uaio serves each of them
  *
  * Tested by test/run/doctor_programs.py.
  */
@@ -23,7 +23,8 @@
 enum { MESSAGE_MAX = 3 * PATH_MAX };
 
 /*
- * Return: the flag with which `uaio run` uses the trap; "" if the environment sets it.
+ * Return: the flag that makes `uaio run` use the trap, which catches all system calls;
+ * "" if the environment already sets this option.
  */
 static const char *trap_flag(const struct uaio_machine *machine)
 {
@@ -32,22 +33,25 @@ static const char *trap_flag(const struct uaio_machine *machine)
 
 #define RUN_TRAPPED "start it by uaio run --trap, or "
 
-/* The program to examine. */
+/* The program that is examined. */
 struct program {
 	const struct uaio_machine *machine;
 	struct uaio_findings *findings;
-	/* path of the program's file; for a script, of its interpreter */
+	/* file of the program; for a script, of its interpreter */
 	char path[PATH_MAX];
 	bool can_be_loaded;
 	/*
-	 * The trap can serve the program: it cannot load the library, or the
-	 * environment sets UAIO_TRAP.
+	 * `uaio run` uses the trap for this program: the library cannot be loaded into
+	 * it, or the environment sets UAIO_TRAP.
 	 */
 	bool can_be_trapped;
 	struct uaio_uses uses;
 };
 
-/* Add a message as a finding; the part after its last colon is the fix. */
+/*
+ * Add a finding with the text of a message. The part after the message's last colon
+ * becomes the fix.
+ */
 static void add_message(const struct program *program, bool needs_trap,
 			char *message)
 {
@@ -115,7 +119,9 @@ static int find_file(struct program *program, const char *argument)
 	return status;
 }
 
-/* Add a finding about an interface: how it is served, or why not. */
+/*
+ * Add a finding about an interface that the program uses: how it is served, or why not.
+ */
 static void add_use(const struct program *program, const char *subject,
 		    const char *users, const char *served_how)
 {
@@ -159,8 +165,8 @@ static void judge_aio(const struct program *program)
 }
 
 /*
- * Return: whether the trap is available for a program into which the library can be
- * loaded.
+ * Return: whether `uaio run --trap` works here and the library can be loaded into the
+ * program.
  */
 static bool may_trap(const struct program *program)
 {
@@ -169,7 +175,7 @@ static bool may_trap(const struct program *program)
 }
 
 /*
- * Add a finding if instructions make kernel AIO calls, because these are never patched.
+ * Add a finding if the program's instructions call kernel AIO: these are never patched.
  */
 static void judge_aio_sites(const struct program *program)
 {
@@ -224,8 +230,9 @@ static void judge_left_sites(const struct program *program)
 }
 
 /*
- * Return: whether a process may make its code writable. Not tried if a seccomp filter
- * might kill the process for this.
+ * Try to make code of this process writable.
+ * Return: whether that works; false without a try if a seccomp filter might kill the
+ * process.
  */
 static bool may_change_code(const struct uaio_machine *machine)
 {
@@ -247,7 +254,7 @@ static bool may_change_code(const struct uaio_machine *machine)
 	return may_change;
 }
 
-/* Return: why no instruction of a program is patched. */
+/* Return: why `uaio run` patches no instruction of the program. */
 static const char *why_fixed(const struct program *program)
 {
 	return program->machine->options[UAIO_OPTION_NO_PATCH]
@@ -255,7 +262,7 @@ static const char *why_fixed(const struct program *program)
 		       : "code must not be changed here";
 }
 
-/* Warn about instructions that `uaio run` would patch, but cannot. */
+/* Warn about system call instructions that `uaio run` should patch, but cannot. */
 static void warn_of_sites(const struct program *program, const char *users)
 {
 	const bool is_asked_for =
@@ -277,7 +284,7 @@ static void warn_of_sites(const struct program *program, const char *users)
 				  : "");
 }
 
-/* Write how the program's io_uring calls are served. */
+/* Write a text that says how the program's io_uring calls are served. */
 static void tell_how(const struct program *program, char *how, size_t bytes)
 {
 	const uint64_t when = program->machine->options[UAIO_OPTION_URING];
@@ -354,7 +361,7 @@ static void judge_uring(const struct program *program)
 	judge_left_sites(program);
 }
 
-/* Judge programs whose system calls cannot be foreseen from their files. */
+/* Judge a program whose files do not show which interfaces it uses. */
 static void judge_unknown(const struct program *program)
 {
 	const struct uaio_uses *uses = &program->uses;
@@ -414,7 +421,10 @@ static void judge_missing(const struct program *program)
 			 "set LD_LIBRARY_PATH");
 }
 
-/* If UAIO_TRAP is set, uaio run also traps programs that can load the library. */
+/*
+ * If the environment sets UAIO_TRAP, `uaio run` may use the trap even if the library
+ * can be loaded into the program.
+ */
 static void apply_trap(struct program *program)
 {
 	const uint64_t when = program->machine->options[UAIO_OPTION_TRAP];
@@ -438,7 +448,8 @@ void uaio_program_judge(const char *argument,
 	if (find_file(&program, argument))
 		return;
 	/*
-	 * Set the variables with which the library is found under the names of libaio.
+	 * The program may need libaio: set the variables by which the loader finds the
+	 * library under libaio's names.
 	 */
 	if (machine->library[0])
 		(void)uaio_preload_set(machine->library);

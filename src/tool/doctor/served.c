@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tries the library's interfaces. Tested by test/run/doctor.py and musl.py. */
+/* Tries each interface of the library. Tested by test/run/doctor.py and musl.py. */
 #include "tool/doctor/machine.h"
 
 #include <aio.h>
@@ -27,8 +27,8 @@ enum {
 	PATIENCE_S = 30,
 	NOT_EXECUTED =
 		/*
-		 * exit status if nothing could be tried; any other status is an errno,
-		 * or 0
+		 * Exit status of a process that could not try its request. Any other
+		 * status is 0 or an errno.
 		 */
 	255,
 };
@@ -39,12 +39,13 @@ struct memory {
 };
 
 /*
- * The try: a request by this command, which is executed again with the library
- * preloaded
+ * What runs in the new process: this command, executed again with the library
+ * preloaded. It makes one request.
  */
 
 /*
- * POSIX permits copying the data pointer that dlsym() returns into a function pointer.
+ * Store the address of a function. dlsym() returns a data pointer, which POSIX permits
+ * copying into a function pointer.
  */
 static void find(const char *name, void *ret_function)
 {
@@ -53,7 +54,7 @@ static void find(const char *name, void *ret_function)
 	memcpy(ret_function, &found, sizeof(found));
 }
 
-/* Read one byte of the command's own file. */
+/* Read one byte of a file by kernel AIO. */
 static int try_aio(int fd)
 {
 	int (*setup)(int, aio_context_t *);
@@ -130,7 +131,10 @@ int uaio_served_try_main(char *const *argv)
 {
 	int fd;
 
-	/* Only this library has this function, so the library is loaded. */
+	/*
+	 * No other library has this function: if it is missing, the library was not
+	 * loaded.
+	 */
 	if (!dlsym(RTLD_DEFAULT, "uaio_cancel_all"))
 		return ENOEXEC;
 	switch (*argv[1] - '0') {
@@ -148,21 +152,21 @@ int uaio_served_try_main(char *const *argv)
 /* Starting the try */
 
 /*
- * Override options that the environment sets: no faults, no statistics, and no page of
- * counts that other processes could read.
+ * Remove the uaio options from the environment, such as faults and statistics. Let no
+ * other process see the counts of the new process.
  */
 static void set_options(void)
 {
 	for (int id = 0; id < UAIO_NR_OPTIONS; id++)
 		(void)unsetenv(uaio_options[id].variable);
-	/* Let the library serve all rings, even if the kernel has io_uring. */
+	/* The library must serve all rings, even if the kernel has io_uring. */
 	(void)setenv(uaio_options[UAIO_OPTION_URING].variable, "always", 1);
 	(void)setenv(uaio_options[UAIO_OPTION_LIVE].variable, "off", 1);
 }
 
 /*
- * Called in the process that becomes the try. err: descriptor for the loader's
- * messages.
+ * Called in the forked process: execute this command again, with the library preloaded.
+ * err: descriptor to which the loader writes its messages.
  */
 static _Noreturn void execute(const struct memory *memory, unsigned id, int err)
 {
@@ -170,7 +174,8 @@ static _Noreturn void execute(const struct memory *memory, unsigned id, int err)
 	char *argv[] = { UAIO_SERVED_TRY, digit, file, NULL };
 
 	(void)dup2(err, STDERR_FILENO);
-	(void)alarm(PATIENCE_S); /* the alarm continues after the exec */
+	/* the alarm stays set when the file is executed */
+	(void)alarm(PATIENCE_S);
 	set_options();
 	if (!uaio_dynamic_own(file))
 		dprintf(STDERR_FILENO,
@@ -181,7 +186,7 @@ static _Noreturn void execute(const struct memory *memory, unsigned id, int err)
 	_exit(NOT_EXECUTED);
 }
 
-/* Read the loader's message up to the end of the line. */
+/* Read the first line of the loader's messages. */
 static void read_why(int from, char why[UAIO_SERVED_WHY_MAX])
 {
 	FILE *file = fdopen(from, "r");
@@ -197,7 +202,10 @@ static void read_why(int from, char why[UAIO_SERVED_WHY_MAX])
 	(void)fclose(file);
 }
 
-/* Return: the status of the process, or -errno. */
+/*
+ * Start the new process and wait for it.
+ * Return: its status, or -errno.
+ */
 static int make_try(struct memory *memory, unsigned id)
 {
 	int ends[2], status;
@@ -215,7 +223,7 @@ static int make_try(struct memory *memory, unsigned id)
 	return waitpid(pid, &status, 0) < 0 ? -errno : status;
 }
 
-/* Called in a child process, which leaves no core files. */
+/* Runs in a child process (children.h), which leaves no core files. */
 static void try_one(void *memory, unsigned i)
 {
 	struct uaio_served *served = &((struct memory *)memory)->served;

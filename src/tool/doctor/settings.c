@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Findings about options set in the environment
+ * Adds findings about options that the environment sets
  *
  * Tested by test/run/doctor.py.
  */
@@ -12,7 +12,7 @@
 
 #include "options/options.h"
 
-/* Return: how the option would surprise a program, or NULL. */
+/* Return: what the option does that a user may not expect; or NULL. */
 static const char *surprise_of(int id, uint64_t value)
 {
 	if (id == UAIO_OPTION_FAULT)

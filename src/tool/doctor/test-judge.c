@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Findings about other machines, judged by their facts */
+/* Tests the findings about made-up machines */
 #undef NDEBUG
 #include "tool/doctor/machine.h"
 
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* Return: a machine on which everything works. */
+/* Return: the facts of a machine on which everything works. */
 static struct uaio_machine good(void)
 {
 	struct uaio_machine machine = {
@@ -41,7 +41,10 @@ static struct uaio_machine good(void)
 	return machine;
 }
 
-/* Judge a machine, and return the only finding about a subject. */
+/*
+ * Judge a machine.
+ * Return: its only finding about a subject.
+ */
 static struct uaio_finding judged(const struct uaio_machine *machine,
 				  struct uaio_findings *findings,
 				  const char *subject)
@@ -116,7 +119,10 @@ static void test_a_kernel_that_is_too_old(void **state)
 	struct uaio_machine machine = good();
 
 	(void)state;
-	/* a filter cannot refuse a call that does not exist */
+	/*
+	 * there is a filter, but the cause is the kernel, which is too old for this
+	 * call
+	 */
 	machine.nr_filters = 1;
 	machine.answers.errors[UAIO_ANSWER_URING_SETUP] = ENOSYS;
 	strcpy(machine.name.release, "4.19.0");
@@ -153,12 +159,14 @@ static void test_quota(void **state)
 	(void)state;
 	machine.aio_nr = 65535;
 	expect(&machine, "fs.aio-max-nr", UAIO_PASS, NULL, "65535");
-	/* Another process has used the last free event just then. */
+	/*
+	 * One event was left, but io_setup() fails: another process has just used it.
+	 */
 	machine.answers.aio_error = EAGAIN;
 	expect(&machine, "fs.aio-max-nr", UAIO_WARN, "quota", "used up");
 	/*
-	 * A seccomp filter may have returned the error. A separate finding reports the
-	 * filter.
+	 * Now a filter, not the quota, may have returned EAGAIN. The finding about
+	 * io_setup reports the filter.
 	 */
 	machine.nr_filters = 1;
 	machine.answers.errors[UAIO_ANSWER_IO_SETUP] = EAGAIN;
@@ -175,7 +183,10 @@ static void test_limits(void **state)
 	(void)state;
 	machine.memlock.rlim_cur = 65536;
 	expect(&machine, "memlock", UAIO_PASS, NULL, "64 KiB");
-	/* Linux 6.14 and later charge rings, and so did versions before 5.12. */
+	/*
+	 * Linux counts rings against RLIMIT_MEMLOCK before 5.12, and again from 6.14
+	 * on.
+	 */
 	strcpy(machine.name.release, "6.14.0");
 	expect(&machine, "memlock", UAIO_PASS, NULL, "about 4 rings of 128");
 	machine.is_memlock_exempt = true;

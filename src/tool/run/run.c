@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio run: preloads the library, and executes the command in place of itself
+ * uaio run: sets the environment so that the loader preloads the library, and executes
+ * the command in place of itself
  *
- * After the exec only environment variables remain of the tool. So the process id, the
- * exit status, signals and job control are the command's own.
+ * The command replaces `uaio run` in its process, and only environment variables remain
+ * of the tool. So the command has the process id that the caller knows, and its own
+ * exit status, signals and job control.
  *
  * Tested by test/run/options.py and status.py.
  */
@@ -28,19 +30,20 @@
 #include "tool/tool.h"
 
 /*
- * Values of long options from uaio_flags_next(). Short options are characters, so these
- * values begin above.
+ * What uaio_flags_next() returns for the first long option. For a short option it
+ * returns a character, which is below 256.
  */
 enum { FIRST_LONG = 256 };
 
 /*
- * The value of each option: from its flag, or otherwise from its environment variable.
+ * The value of each option. A flag takes precedence over the environment variable.
  */
 struct settings {
 	const char *texts[UAIO_NR_OPTIONS]; /* borrows; NULL: not given */
 	uint64_t values[UAIO_NR_OPTIONS];
 	/*
-	 * The option directly before the command, if this option has no value; or NULL.
+	 * The last flag before the command, if its value is optional and not given;
+	 * else NULL.
 	 */
 	const struct uaio_option *before;
 };
@@ -99,8 +102,9 @@ static int diag_forgotten(int id, const char *word)
 }
 
 /*
- * If a word looks like an option, or is "--", it is not the option's value. Then the
- * value is missing, and the next word would be taken for the command.
+ * Return: whether the flag's value is probably missing: getopt() took the next word of
+ * the command line as the value, but that word begins with "--". If the tool accepted
+ * this value, it would run the word after it as the command.
  */
 static bool is_forgotten(const char *text, const char *word)
 {
@@ -108,8 +112,8 @@ static bool is_forgotten(const char *text, const char *word)
 }
 
 /*
- * Return: whether the option is --fault, was given before, and text has valid faults to
- * add.
+ * Return: whether to add the faults in `text` to those given before: the option is
+ * --fault, and `text` is valid and not empty.
  */
 static bool adds_faults(const struct settings *settings, int id,
 			const char *text)
@@ -121,12 +125,12 @@ static bool adds_faults(const struct settings *settings, int id,
 	       !uaio_option_parse(&uaio_options[id], text, &value) && value;
 }
 
-/* Return: both texts, separated by a blank. */
+/* Return: the two texts with a blank in between. */
 static const char *join(const char *before, const char *text)
 {
 	char *both;
 
-	/* The joined text is not freed before the command is executed. */
+	/* Nothing frees this text before the exec. */
 	return asprintf(&both, "%s %s", before, text) < 0 ? text : both;
 }
 
@@ -136,7 +140,10 @@ static int set_from_flag(struct settings *settings, int id, const char *text)
 
 	if (!text)
 		text = uaio_options[id].bare;
-	/* A message about a wrong value shows only the new text. */
+	/*
+	 * If `text` is invalid, do not join it to the faults given before, so that the
+	 * message shows only `text`.
+	 */
 	if (adds_faults(settings, id, text))
 		text = join(settings->texts[id], text);
 	settings->texts[id] = text;
@@ -148,8 +155,8 @@ static int set_from_flag(struct settings *settings, int id, const char *text)
 }
 
 /*
- * Read the variables of options without a flag. The library would only print a message
- * about a wrong value and use the default; the tool refuses it.
+ * Read the environment variables of options that no flag has set. For an invalid value,
+ * the library would only print a message and use the default. The tool refuses it.
  */
 static int set_from_environment(struct settings *settings)
 {
@@ -168,8 +175,10 @@ static int set_from_environment(struct settings *settings)
 }
 
 /*
- * Report environment variables that nothing reads. Otherwise each process of the
- * command would report them. Return: 0 or -errno.
+ * Report environment variables whose names look like options, but are none. Note the
+ * names in another variable, so that the processes of the command do not report them
+ * again.
+ * Return: 0 or -errno.
  */
 static int check_names(void)
 {
@@ -229,10 +238,10 @@ static int diag_v(void)
 }
 
 /*
- * Read the flags, and execute --help and --version.
+ * Read the flags. Do what --help and --version ask for.
  *
- * Return: 0, and the command is at argv[optind]; -1 if there is nothing to run, and the
- * exit status is in *ret_status.
+ * Return: 0: the command is at argv[optind]. -1: there is nothing to run, and
+ * *ret_status is the exit status.
  */
 static int read_flags(int argc, char **argv, struct settings *settings,
 		      int *ret_status)
@@ -271,8 +280,8 @@ static int read_flags(int argc, char **argv, struct settings *settings,
 /* Running */
 
 /*
- * Make the path of a file option absolute, since the command and its children may
- * change their working directory, and check that the file can be written.
+ * Make the path of an option's file absolute, because the command and its children may
+ * change their working directory. Check that the file can be written.
  */
 static int settle_file(struct settings *settings, int id)
 {
@@ -316,8 +325,9 @@ static bool has_cpu(const struct uaio_cpus *cpus, size_t cpu)
 }
 
 /*
- * Refuse --cpus if it has no CPU that this process may use, because the command
- * inherits this process's CPU mask. Report the first CPU that this process may not use.
+ * Refuse --cpus if this process may use none of the given CPUs: the command inherits
+ * this process's CPU mask. If this process may use only some of them, report the first
+ * one that it may not use.
  */
 static int check_cpus(const struct settings *settings)
 {
@@ -371,7 +381,10 @@ static int check_fixed(const struct settings *settings)
 	return EXIT_REFUSED;
 }
 
-/* This process's id is also the command's, because the exec does not change it. */
+/*
+ * Tell the library which process is the command: this one, as an exec keeps the process
+ * id.
+ */
 static int set_pid(void)
 {
 	char text[16];
@@ -401,8 +414,8 @@ static int set_environment(const struct settings *settings, const char *dir)
 #if defined(__x86_64__)
 
 /*
- * Run a script as the kernel does: execute its interpreter, with the path of the script
- * as an argument.
+ * Run a script under the trap as the kernel runs it: execute its interpreter, and pass
+ * the script's path as an argument.
  */
 static int run_script(const struct uaio_target *target, const char *path,
 		      char **argv)
@@ -415,7 +428,10 @@ static int run_script(const struct uaio_target *target, const char *path,
 	front[nr_front++] = (char *)path;
 	while (argv[nr])
 		nr++;
-	/* One more argument than argv[0], and the final NULL. */
+	/*
+	 * `front` takes the place of argv[0]. nr counts argv[0], but not the final
+	 * NULL. So nr pointers follow argv[0]: the other arguments and the NULL.
+	 */
 	args = malloc((nr_front + nr) * sizeof(*args));
 	if (!args)
 		return -ENOMEM;
@@ -449,16 +465,17 @@ static int run_trapped(const struct uaio_target *target, const char *path,
 #endif
 
 /*
- * Use the trap if the files of the program or its libraries show calls that a preloaded
- * library does not serve, and the trap is supported.
+ * Examine the files of the program and its libraries. Use the trap if these files have
+ * system calls that a preloaded library does not serve, and if the trap works here.
  */
 static void choose_trap(const char *dir, struct uaio_target *target)
 {
 	static struct uaio_uses uses;
 
 	/*
-	 * Do not examine a script that another script interprets. uaio_preload_set()
-	 * lets the examination find the library under the names of libaio.
+	 * With two or more levels of scripts, the trap is not supported.
+	 * uaio_preload_set() makes the loader find the library under the names of
+	 * libaio.
 	 */
 	if (target->needs_trap || target->nr_scripts > 1 ||
 	    uaio_trapped_try() || uaio_preload_set(dir))
@@ -512,7 +529,7 @@ int uaio_run_main(int argc, char **argv)
 			path, dir);
 	if (target.needs_trap)
 		return run_trapped(&target, path, argv);
-	/* execvp(), because execv() does not run scripts without #! */
+	/* execvp() also runs scripts without #!, which execv() does not */
 	execvp(path, argv);
 	return uaio_search_diag(argv[0], -errno);
 }

@@ -9,8 +9,8 @@
 #include "options/options.h"
 
 /*
- * Return: whether the word could be the option's value. The word after an option with
- * an optional value is always the command.
+ * option: the last flag before the command, without its optional value.
+ * Return: whether the word, which was run as the command, could be meant as this value.
  */
 static bool is_value_of(const struct uaio_option *option, const char *word)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Suggestions for a command that cannot be found
+ * Suggests what the user may have meant if a command is not found
  *
  * Tested by test/run/typed.py.
  */
@@ -14,9 +14,9 @@ struct uaio_option;
 enum { UAIO_SUGGESTION_MAX = PATH_MAX };
 
 /*
- * Write to @ret_suggestion what to type instead, as " (if that is ...)"; or an empty
- * text. @name is the command. @before is the option directly before the command, if the
- * option has an optional value and none was given; else NULL.
+ * Write to @ret_suggestion what to type instead of the command, such as " (if that is
+ * ...)"; or an empty text. @name is the command that was not found. @before is the last
+ * flag before the command, if this flag's value is optional and not given; else NULL.
  */
 void uaio_suggest(const char *name, const struct uaio_option *before,
 		  char ret_suggestion[UAIO_SUGGESTION_MAX]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio stat: prints the counts of processes, which it reads from their pages (pages.h)
+ * uaio stat: prints the counts of processes. Each process publishes its counts in a
+ * file, its page (pages.h)
  *
  * Tested by test/run/live.py.
  */
@@ -46,7 +47,10 @@ static void print_ops(const struct uaio_page *page)
 	}
 }
 
-/* Print the name of a time like the report at the end of a program. */
+/*
+ * Print the name of a measured time, such as queue_wait, with blanks for underscores.
+ * The library's report at a program's end shows the names in the same way.
+ */
 static void print_time_name(const char *name)
 {
 	char shown[UAIO_LIVE_NAME];
@@ -77,7 +81,7 @@ static void print_times(const struct uaio_page *page)
 		puts("  times: sampled 1 in 16");
 }
 
-/* Print where requests in flight are, if there are any. */
+/* If there are requests in flight, print how many are in which state. */
 static void print_stays(const struct uaio_page *page)
 {
 	const char *separator = " (";
@@ -95,13 +99,16 @@ static void print_stays(const struct uaio_page *page)
 		putchar(')');
 }
 
-/* Print a number and a noun, in the plural unless the number is 1. */
+/* Print a number and a noun, which is plural unless the number is 1. */
 static void print_number(const char *before, uint64_t nr, const char *noun)
 {
 	printf("%s%" PRIu64 " %s%s", before, nr, noun, nr == 1 ? "" : "s");
 }
 
-/* The process may write anything to its page, so limit the number. */
+/*
+ * Return: how many rings the process has set up. The process may write any number to
+ * its page, so the result is at most nr_setups, the number of all rings and contexts.
+ */
 static uint64_t nr_rings(const struct uaio_page *page)
 {
 	const struct uaio_live_gauges *gauges = &page->gauges;
@@ -154,8 +161,9 @@ static void print_moment(const char *what, uint64_t real_ns)
 }
 
 /*
- * The process has not recorded its end: print when it began, and when its end was
- * noticed.
+ * The page of an ended process remains only if the process was killed. So the page does
+ * not contain the time of the end. Print when the process began, and when the user was
+ * first shown that it had ended.
  */
 static void print_ended(const struct uaio_page *page)
 {
@@ -168,8 +176,8 @@ static void print_ended(const struct uaio_page *page)
 }
 
 /*
- * Print one line for each ended process, and only for the last few, unless the user
- * asked for ended processes: a program that is killed repeatedly leaves many pages.
+ * Print running processes in full. Print one line for each ended process, and only for
+ * the last few: a program that is killed repeatedly leaves many pages.
  */
 static void print_overview(const struct uaio_pages *pages)
 {
@@ -190,7 +198,7 @@ static void print_overview(const struct uaio_pages *pages)
 		printf("and %u more: uaio stat --ended\n", first - nr_running);
 }
 
-/* JSON output: an object of stats.schema.json per line */
+/* JSON output: one object of stats.schema.json per line */
 
 static void json_numbers(const char (*names)[UAIO_LIVE_NAME],
 			 const uint64_t *numbers, unsigned nr)
@@ -411,7 +419,7 @@ static void print_help(void)
 	     "  -h, --help     show this");
 }
 
-/* Return: -1 to continue; or the exit status. */
+/* Return: -1: go on. Otherwise the exit status. */
 static int read_flags(int argc, char **argv, struct wish *ret)
 {
 	static const struct option flags[] = {
@@ -436,7 +444,10 @@ static int read_flags(int argc, char **argv, struct wish *ret)
 	return -1;
 }
 
-/* Mark the pages of a process. Return: how many there are. */
+/*
+ * Set is_wanted for the pages of a process; pid 0: for all pages.
+ * Return: how many pages these are.
+ */
 static unsigned mark(const struct uaio_pages *pages, int pid, bool *is_wanted)
 {
 	unsigned nr = 0;
@@ -518,8 +529,8 @@ int uaio_stat_main(int argc, char **argv)
 	if (status != EXIT_REFUSED)
 		print_wanted(&pages, is_wanted, &wish);
 	/*
-	 * Processes that the user named, and that were not found, may be among these
-	 * foreign pages.
+	 * If a process that the user has named was not found, its page may be one of
+	 * another version.
 	 */
 	if (pages.nr_foreign && (!wish.has_pids || status == EXIT_FAILURE))
 		(void)uaio_diag(0, "stat: %u of another version of uaio",

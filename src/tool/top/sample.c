@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio top: options, samples of the processes' pages (pages.h), and the lines of the
- * tables
+ * uaio top: reads the options, takes samples of the processes' pages (pages.h), and
+ * formats the lines of the tables
  *
  * Tested by test/run/top.py.
  */
@@ -91,7 +91,7 @@ static int diag_value(const char *option, const char *expected)
 			 optarg, expected);
 }
 
-/* Return: -1 to continue; or the exit status. */
+/* Return: -1: go on. Otherwise the exit status. */
 static int read_flag(int flag, struct uaio_top *ret)
 {
 	switch (flag) {
@@ -157,7 +157,7 @@ int uaio_top_options(int argc, char **argv, struct uaio_top *ret)
 			   : read_pids(argc - optind, argv + optind, ret);
 }
 
-/* The difference between two samples of a page */
+/* The differences between two samples of the pages */
 
 static uint64_t now_ns(void)
 {
@@ -170,7 +170,8 @@ static uint64_t now_ns(void)
 enum { SAMPLED_EVERY = 16 }; /* live/layout.h: nr_sampled */
 
 /*
- * Return: by how much a count has grown; 0 if the process has overwritten it with less.
+ * Return: by how much a count has grown; 0 if it is smaller, as the process may write
+ * any number to its page.
  */
 static uint64_t grown(uint64_t before, uint64_t now)
 {
@@ -178,8 +179,8 @@ static uint64_t grown(uint64_t before, uint64_t now)
 }
 
 /*
- * Return: the page of the same process in the last sample; a page of zeros if there was
- * none.
+ * Return: the page that the process had in the sample `before`; a page of zeros if the
+ * process was not in this sample.
  */
 static const struct uaio_page *find_before(const struct uaio_top *top,
 					   const struct uaio_page *page)
@@ -196,7 +197,10 @@ static const struct uaio_page *find_before(const struct uaio_top *top,
 	return &none;
 }
 
-/* Return: how many requests were executed this way in the interval. */
+/*
+ * name: a way to execute requests, for example "inline".
+ * Return: how many requests of the interval were executed in this way.
+ */
 static uint64_t nr_of_way(const struct uaio_page *before,
 			  const struct uaio_page *now, const char *name)
 {
@@ -245,8 +249,9 @@ static void fill_row(const struct uaio_top *top, const struct uaio_page *page,
 	if (top->seconds == 0)
 		return;
 	/*
-	 * Ignore the few calls at the start that were sampled before the process timed
-	 * all of them.
+	 * `uaio top` asks the process to time all its calls. Until the process does so,
+	 * it times samples: 1 call in 16, which stands for 16 calls. So set is_sampled
+	 * only if the samples stand for more than half of all calls.
 	 */
 	ret->is_sampled = grown(before->nr_sampled, page->nr_sampled) *
 				  (2 * SAMPLED_EVERY) >
@@ -267,7 +272,7 @@ static bool is_wanted(const struct uaio_top *top, int pid)
 
 static enum uaio_top_sort sorted_by;
 
-/* Sort by load; if equal, by process id. */
+/* For qsort(): by the column `sorted_by`; if equal, by process id. */
 static int compare(const void *a, const void *b)
 {
 	const struct uaio_top_row *left = a, *right = b;
@@ -396,7 +401,10 @@ static int watch(struct uaio_top *top)
 
 int uaio_top_patience(const struct uaio_top *top)
 {
-	/* At a million requests a second, the ring of a trace is full after 16 ms. */
+	/*
+	 * 5 ms: at a million requests a second, a thread fills its lane (its part of
+	 * the ring of the trace) in 16 ms.
+	 */
 	return top->watch ? 5 : -1;
 }
 
@@ -428,7 +436,10 @@ int uaio_top_sample(struct uaio_top *top)
 		if (!is_wanted(top, pages.pages[i].pid))
 			continue;
 		fill_row(top, &pages.pages[i], &top->rows[top->nr_rows++]);
-		/* Request twice the interval, in case the interval takes longer. */
+		/*
+		 * Let the process time all calls for twice the interval, because the
+		 * next sample may be late.
+		 */
 		uaio_page_time_all(&pages.pages[i],
 				   (uint64_t)(2e9 * top->delay_s));
 	}

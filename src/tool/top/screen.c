@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program uaio-top: the live view that `uaio top` (top.h) executes
+ * The program uaio-top, which `uaio top` (top.h) executes: shows the tables on the
+ * terminal
  *
- * Terminating signals are blocked except in ppoll(). So a signal ends the program only
- * between two steps, and the program can restore the terminal.
+ * Terminating signals are blocked, except while ppoll() waits. So a signal does not
+ * interrupt the drawing, and the program can restore the terminal before it ends.
  *
  * Tested by test/run/top.py.
  */
@@ -22,7 +23,9 @@
 #include "tool/top/top.h"
 
 enum {
-	/* the first row of the table, below the header and the column titles */
+	/*
+	 * screen line of the table's first row, below the header and the column titles
+	 */
 	FIRST_ROW = 2,
 	NS_PER_S = 1000000000,
 };
@@ -30,23 +33,27 @@ enum {
 static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
 enum { NR_ENDING = sizeof(ending) / sizeof(ending[0]) };
 
-static int ended_by; /* the signal; 0: none yet */
+static int ended_by; /* terminating signal that has arrived; 0: none */
 
 struct view {
 	struct uaio_top *top;
-	unsigned first; /* index of the first row that is shown */
+	unsigned first; /* index of the table's row at the top of the screen */
 	unsigned nr_samples;
 	bool is_paused, is_over;
-	bool is_new;      /* the lines belong to a new sample, not yet shown */
+	/* a key has changed the table: take a new sample at once */
+	bool is_new;
 	sigset_t waiting; /* the signal mask for ppoll() */
 };
 
 static void note_end(int sig)
 {
-	store_relaxed(&ended_by, sig); /* only this thread reads it */
+	store_relaxed(&ended_by, sig); /* relaxed: only this thread reads it */
 }
 
-/* Must be called before curses starts, which keeps existing handlers. */
+/*
+ * Block terminating signals and set their handlers. Call this before curses starts:
+ * curses keeps handlers that are already set.
+ */
 static void catch_signals(struct view *view)
 {
 	const struct sigaction action = { .sa_handler = note_end };
@@ -64,7 +71,10 @@ static void catch_signals(struct view *view)
 		(void)sigdelset(&view->waiting, ending[i]);
 }
 
-/* End by the same signal, once the terminal is restored. */
+/*
+ * End this process by the signal that has arrived. The terminal must be restored
+ * before.
+ */
 static void end_by(int sig, const sigset_t *mask)
 {
 	(void)signal(sig, SIG_DFL);
@@ -169,7 +179,7 @@ static uint64_t due_ns(const struct view *view)
 	return view->top->now_ns + (uint64_t)(view->top->delay_s * NS_PER_S);
 }
 
-/* Return: how long to wait in ns; < 0: for ever. */
+/* Return: how long to wait, in ns; below 0: without a limit. */
 static int64_t wait_ns(const struct view *view)
 {
 	const uint64_t now = now_ns(), due = due_ns(view);
@@ -185,8 +195,9 @@ static int64_t wait_ns(const struct view *view)
 }
 
 /*
- * Wait once. Return: whether a key was pressed, a signal arrived, or the terminal is
- * gone.
+ * Wait in ppoll() once.
+ * Return: true if a key was pressed, a signal arrived, or the terminal is gone; false
+ * after the time of wait_ns().
  */
 static bool wait_once(struct view *view)
 {
@@ -203,7 +214,10 @@ static bool wait_once(struct view *view)
 	return ret;
 }
 
-/* Wait for the next sample, a key or a signal. Count records of traces meanwhile. */
+/*
+ * Wait until the next sample is due, a key is pressed, or a signal arrives. Meanwhile
+ * count the records that traced processes write.
+ */
 static void wait_for_something(struct view *view)
 {
 	bool is_something;
@@ -218,7 +232,10 @@ static void wait_for_something(struct view *view)
 static int sample_if_due(struct view *view)
 {
 	if (view->is_new) {
-		/* The key has ended the interval early. */
+		/*
+		 * A key has changed the table: end the interval now. This sample does
+		 * not count in nr_samples.
+		 */
 		view->is_new = false;
 		return uaio_top_sample(view->top);
 	}
@@ -238,7 +255,7 @@ static int go_on(struct view *view)
 	while (!error && !view->is_over && !load_relaxed(&ended_by)) {
 		draw(view);
 		wait_for_something(view);
-		/* getch() also handles a changed terminal size. */
+		/* getch() also adapts to a new size of the terminal. */
 		while ((key = getch()) != ERR)
 			press(view, key);
 		error = sample_if_due(view);

@@ -33,7 +33,10 @@ static void sleep_for(double seconds)
 		;
 }
 
-/* Wait until the interval is over. Count records of traces meanwhile. */
+/*
+ * Wait until the interval ends. Meanwhile count the records that traced processes
+ * write.
+ */
 static void wait_for_end(struct uaio_top *top)
 {
 	const int patience_ms = uaio_top_patience(top);
@@ -54,8 +57,8 @@ static void wait_for_end(struct uaio_top *top)
 }
 
 /*
- * Each table describes an interval, so the first table is printed after the first
- * interval.
+ * Each table shows what happened in an interval. So wait for the end of an interval
+ * before each table.
  */
 static int print_tables(struct uaio_top *top)
 {

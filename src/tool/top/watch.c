@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counts requests by file, or by context or ring, from traces of the processes
+ * Traces processes, and counts their requests by file, or by context or ring
  *
- * Pages (pages.h) do not have counts by file or ring. So `uaio top` attaches to the
- * processes (attach.h) like `uaio trace`, and counts their records. The processes write
- * records only while `uaio top` runs.
+ * The counts in a process's page (pages.h) are not divided by file or ring. So `uaio
+ * top` asks the processes for traces (attach.h), like `uaio trace`, and counts the
+ * records. The processes write records only while `uaio top` runs.
  *
- * Memory is bounded: an interval has at most UAIO_WATCH_ROWS rows. The last row counts
- * the requests of all files or rings without a row of their own.
+ * To bound the memory, an interval has at most UAIO_WATCH_ROWS rows. If there are more
+ * files or rings, the last row counts the requests of all files or rings that have no
+ * row.
  *
  * Tested by test/run/top.py.
  */
@@ -32,7 +33,7 @@ struct watched {
 
 struct uaio_watch {
 	bool is_by_file;
-	/* number of records that were lost in processes which are no longer traced */
+	/* records lost by processes that are no longer traced */
 	uint64_t nr_lost;
 
 	unsigned nr;
@@ -40,7 +41,7 @@ struct uaio_watch {
 
 	unsigned nr_rows;
 	struct uaio_watch_row rows[UAIO_WATCH_ROWS];
-	/* A hash table: the index of a row plus 1; 0: empty. */
+	/* A hash table of the rows: the index of a row plus 1; 0: empty. */
 	uint16_t slots[NR_SLOTS];
 };
 
@@ -82,8 +83,9 @@ static unsigned hash(int pid, const char *what)
 }
 
 /*
- * Return: the row of this process and file or ring; the last row if all others are in
- * use.
+ * Find or add the row of a process and a file or ring.
+ * Return: this row; or, if all other rows are in use, the last row, which is for the
+ * rest.
  */
 static struct uaio_watch_row *find(struct uaio_watch *watch, int pid,
 				   const char *what)
@@ -92,7 +94,7 @@ static struct uaio_watch_row *find(struct uaio_watch *watch, int pid,
 	unsigned at = hash(pid, what);
 	struct uaio_watch_row *row;
 
-	/* There are more slots than rows, so one of them is empty. */
+	/* There are more slots than rows, so the loop finds an empty slot. */
 	for (; watch->slots[at]; at = (at + 1) % NR_SLOTS) {
 		row = &watch->rows[watch->slots[at] - 1];
 		if (row->pid == pid && !strcmp(row->what, what))
@@ -147,7 +149,9 @@ static void leave(struct uaio_watch *watch, unsigned at)
 
 	if (!watched->is_refused) {
 		uaio_attach_end(&watched->attached);
-		/* Count the last records that the process has written. */
+		/*
+		 * Count the records that the process has written since the last count.
+		 */
 		(void)uaio_records_take(watched->attached.ring, count, watch);
 		watch->nr_lost += uaio_records_lost(watched->attached.ring);
 		uaio_attach_free(&watched->attached);

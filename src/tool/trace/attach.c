@@ -35,8 +35,9 @@ static bool has_our_namespace(const struct uaio_page *page)
 /* The descriptor */
 
 /*
- * Return: the group id that the kernel compares for access to the process; -1 if
- * unknown.
+ * Return: the process's file-system group id; -1 if unknown. When the process opens a
+ * descriptor in /proc of another process, the kernel compares this id with the ids of
+ * that process.
  */
 static gid_t gid_of(int pid)
 {
@@ -55,7 +56,10 @@ static gid_t gid_of(int pid)
 }
 
 /*
- * Keep the descriptor of the ring open, as another user, until the parent process ends.
+ * The traced process opens the ring as /proc/PID/fd/FD, where PID is the process that
+ * holds the ring open. The kernel permits this only if both processes have the same
+ * user. So this child of the tool, the holder, takes the user of the traced process,
+ * and keeps the ring open until the tool ends.
  */
 static void hold(uid_t uid, gid_t gid, pid_t parent, int ready)
 {
@@ -136,14 +140,15 @@ static int open_page(struct uaio_attached *attached,
 		return -errno;
 	attached->page = map;
 	attached->born_ns = page->identity.born_ns;
-	/* The page may belong to another program by now. */
+	/* The process may have executed another program, which has another page. */
 	return attached->page->identity.born_ns == attached->born_ns ? 0
 								     : -ESRCH;
 }
 
 /*
- * Have all threads check for the trace. Threads that start later learn of it from the
- * process, or from the next call of this function.
+ * Set a flag for each thread of the process, so that the thread checks who asks for a
+ * trace. If a thread starts later, its process sets the thread's flag, or the next call
+ * of this function sets it.
  */
 static void tell_threads(const struct uaio_attached *attached)
 {
@@ -173,8 +178,8 @@ static bool is_dead(uint32_t pid)
 }
 
 /*
- * Return: whether the process has found that the tool which last used this slot is
- * gone.
+ * Return: whether the process has answered that the tool which used this slot of its
+ * page is gone.
  */
 static bool is_given_up(const struct uaio_trace_asker *asker)
 {
@@ -183,7 +188,10 @@ static bool is_given_up(const struct uaio_trace_asker *asker)
 	       load_relaxed(&asker->error) == -ESRCH;
 }
 
-/* Claim one of the page's slots for tools. Return: whether the slot was free. */
+/*
+ * Take a slot of the page, by which a tool asks for a trace.
+ * Return: false if another tool uses the slot.
+ */
 static bool take_place(struct uaio_attached *attached, unsigned place)
 {
 	struct uaio_trace_asker *asker = &ask_of(attached)->askers[place];
@@ -191,7 +199,10 @@ static bool take_place(struct uaio_attached *attached, unsigned place)
 
 	if (was && !is_dead(was) && !is_given_up(asker))
 		return false;
-	/* [MB:trace-asker] acquire: the last user's number. Pairs with withdraw(). */
+	/*
+	 * [MB:trace-asker] acquire: the number that the last tool wrote. Pairs with
+	 * withdraw().
+	 */
 	return cas_acquire(&asker->pid, &was, (uint32_t)attached->holder);
 }
 
@@ -278,7 +289,10 @@ static enum uaio_attach_state answer(struct uaio_attached *attached)
 	return attached->error ? UAIO_ATTACH_REFUSED : UAIO_ATTACH_TRACED;
 }
 
-/* The process has executed another program: ask that program when it has a page. */
+/*
+ * The process has executed another program. As soon as the new program has a page, ask
+ * it for a trace.
+ */
 static void ask_again(struct uaio_attached *attached)
 {
 	struct uaio_pages pages;
@@ -311,7 +325,7 @@ enum uaio_attach_state uaio_attach_look(struct uaio_attached *attached)
 	if (attached->state == UAIO_ATTACH_OVER ||
 	    attached->state == UAIO_ATTACH_REFUSED)
 		return attached->state;
-	/* relaxed: a hint that the process gives */
+	/* relaxed: only a hint; is_over() reports the end of the process */
 	has_left = load_relaxed(&attached->page->identity.state) ==
 		   UAIO_LIVE_LEAVING;
 	if (is_over(attached)) {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tool's part of asking a running process to write a trace (trace/ask.h)
+ * Asks a running process to write a trace, for the tool (trace/ask.h)
  *
- * The tool makes a ring (trace/ring.h) for each process, to which the process writes
- * its records. When a process executes another program, the tool asks the new program
- * as soon as that has a page (pages.h).
+ * For each process the tool makes a ring (trace/ring.h), to which the process writes
+ * its records. The tool asks through the process's page (pages.h), the file in which
+ * the process publishes its counts. If the process executes another program, the tool
+ * asks again when the new program has a page.
  *
- * The superuser may trace another user's process. That process may not open the
- * superuser's descriptors, so a child of the tool with the user's identity holds the
- * ring open for it.
+ * The superuser may trace another user's process. But that process may not open
+ * descriptors of the superuser. So a child of the tool, the holder, changes to that
+ * user and keeps the ring open for the process.
  *
  * Tested by src/trace/test-listen.c and test/run/attach.py.
  */
@@ -24,7 +25,7 @@
 #include "tool/trace/tracing.h"
 
 enum uaio_attach_state {
-	UAIO_ATTACH_ASKED,   /* the process has not answered */
+	UAIO_ATTACH_ASKED,   /* the process has not answered yet */
 	UAIO_ATTACH_TRACED,  /* the process writes records */
 	UAIO_ATTACH_REFUSED, /* the process has answered with an error */
 	UAIO_ATTACH_LEFT,    /* the process executes another program, or ends */
@@ -34,41 +35,46 @@ enum uaio_attach_state {
 struct uaio_attached {
 	int pid;
 	uint32_t uid;
-	uint64_t born_ns; /* the time at which the process's page was made */
+	uint64_t born_ns; /* when the process made its page */
 	enum uaio_attach_state state;
-	int error; /* -errno, in state UAIO_ATTACH_REFUSED */
-	int pidfd; /* of the process; or -1 */
+	int error; /* -errno, if REFUSED */
+	int pidfd; /* process file descriptor of the process; or -1 */
 
 	struct uaio_trace_ring *ring; /* owns */
 	int ring_fd;
-	pid_t holder; /* process id of the process that has ring_fd open */
+	pid_t holder; /* process that keeps ring_fd open: the tool or a child */
 
-	/* Valid in the states ASKED, TRACED and REFUSED. */
+	/* The process's page. -1 and NULL: not open. */
 	int page_fd;
-	/* owns: the page's head, without the threads' blocks */
+	/*
+	 * owned by this struct: maps the head of the page, without the threads' blocks
+	 */
 	struct uaio_live_page *page;
-	unsigned place; /* index of the tool's slot in the page */
+	unsigned place; /* index of the slot that the tool uses in the page */
 	uint32_t number;
 };
 
 /*
- * Ask a running process to write a trace, through its page.
+ * Ask a running process, by its page, to write a trace.
  *
- * Return: 0 or -errno; -EXDEV: the process is in another PID namespace; -EBUSY: too
- * many tools trace it. On error there is nothing to free.
+ * Return: 0 or -errno. -EXDEV: the process is in another PID namespace; -EBUSY: other
+ * tools use all slots of its page. On error there is nothing to free.
  */
 int uaio_attach(struct uaio_attached *ret, const struct uaio_page *page);
 
-/* Update the state, and notify new threads. Call every few milliseconds. */
+/*
+ * Look whether the process has answered or ended. If the process runs, also set the
+ * flags of its new threads. Call this every few milliseconds.
+ */
 enum uaio_attach_state uaio_attach_look(struct uaio_attached *attached);
 
-/* Have the process stop writing. The records in the ring remain readable. */
+/* Tell the process to write no more. The records in the ring can still be read. */
 void uaio_attach_end(struct uaio_attached *attached);
 
 /* Free all members, including the ring. */
 void uaio_attach_free(struct uaio_attached *attached);
 
-/* Return: a text that says why the process is not traced. */
+/* Return: a text for the user that says why the process is not traced. */
 const char *uaio_attach_why(int error);
 
 #endif /* UAIO_TOOL_TRACE_ATTACH_H */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes the format of Chrome's trace viewer, which Perfetto also reads: an object with
- * an array of events, and times in microseconds
+ * Writes a trace in the format of Chrome's trace viewer, which Perfetto also reads: an
+ * object with an array of events, whose times are in microseconds
  *
- * Each request is a pair of asynchronous events ("b", "e") with a number, from its
- * submission to its end. Its execution by a thread is a slice ("X") of that thread. If
- * a thread executes several requests before it completes the first, each slice begins
- * where the last one ended, so that slices do not overlap. Requests that the kernel
- * executes have no slice. Requests whose completions were held back (uaio-fault(7))
- * have no slice either, because the end of their system calls is unknown.
+ * A request is a pair of asynchronous events ("b", "e") with the same id, at its
+ * submission and its end. The system call by which a thread executes it is a slice
+ * ("X") of this thread. A thread may complete several requests after it has executed
+ * them all; each slice then begins where the last one ended, as slices must not
+ * overlap. Two kinds of requests have no slice. The kernel executes requests of the
+ * first kind. A fault held back the completions of requests of the second kind
+ * (uaio-fault(7)), so the end of their system call is unknown.
  *
  * Tested by test/run/trace.py.
  */
@@ -22,8 +23,8 @@ enum { NR_THREADS = 4096 };
 static uint64_t nr_requests;
 
 /*
- * For each thread the end of its last slice, hashed by thread id. Threads may share an
- * entry.
+ * When the last slice of each thread ended; hashed by thread id, so two threads may
+ * have one entry.
  */
 static int64_t slice_ends[NR_THREADS];
 
@@ -33,9 +34,7 @@ static void put_us(FILE *to, const char *key, int64_t ns)
 		(ns < 0 ? -ns : ns) / 1000, (ns < 0 ? -ns : ns) % 1000);
 }
 
-/*
- * Write a string. Invalid UTF-8, and characters that JSON does not allow, become '?'.
- */
+/* Write a JSON string. All but printable ASCII characters become '?'. */
 static void put_string(FILE *to, const char *text)
 {
 	putc('"', to);

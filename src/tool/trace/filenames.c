@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of the files in a trace
+ * Finds the names of the files in a trace
  *
- * A process writes the name of a file before its first request (trace/ring.h I6). If
- * the process could not, because it has no /proc or its lane (its part of the ring) was
- * full, the tool looks up the descriptor: at the descriptor's first request, and again
- * when the last result is old. So a descriptor that is closed by then has no name, and
- * a descriptor that is reused by then has the name of its present file.
+ * A process writes the name of a file to the trace before the file's first request
+ * (trace/ring.h I6). The process cannot write the name if it has no /proc, or if the
+ * thread's lane (its part of the ring) is full. In these cases the tool looks up the
+ * descriptor in /proc: at the descriptor's first request, and again if the last result
+ * is old. If the descriptor has been closed by then, the tool has no name. If the
+ * descriptor has been reused, the tool shows the name of the later file.
  *
  * Tested by test/run/trace.py.
  */
@@ -20,10 +21,10 @@
 enum {
 	NR_SLOTS = 4096,
 	SHOWN_MAX =
-		256, /* maximum length; of a longer path only the end is shown */
+		256, /* longest name; of a longer path only the end is shown */
 	/*
-	 * Maximum of names. With more files, the descriptor is shown instead of some
-	 * names.
+	 * Size of the hash table of names. With more files, some have no entry, and
+	 * their descriptor is looked up.
 	 */
 	NR_TOLD = 1 << 16,
 };
@@ -38,11 +39,11 @@ static struct {
 } slots[NR_SLOTS];
 
 /*
- * Names from traces, in a hash table. If two names have the same entry, the later one
- * is kept.
+ * Names that processes have written to traces, in a hash table. If two names have the
+ * same place, the table keeps the name that came later.
  */
 static struct {
-	/* the number that the process has given to the file; 0: none */
+	/* the file's number, given by the process; 0: empty entry */
 	uint64_t number;
 	uint32_t pid;
 	char *name; /* owns */
@@ -50,7 +51,7 @@ static struct {
 
 static unsigned place_of(uint32_t pid, uint64_t number)
 {
-	/* The numbers are times in cycles, so mix their bits. */
+	/* A number is a time in cycles, whose low bits alone are no good hash. */
 	return (unsigned)((number ^ number >> 16 ^ pid * 31) % NR_TOLD);
 }
 
@@ -92,7 +93,7 @@ static void ask(uint32_t pid, int fd, char *name)
 
 	snprintf(link, sizeof(link), "/proc/%u/fd/%d", pid, fd);
 	len = readlink(link, path, sizeof(path) - 1);
-	/* The descriptor is closed: keep its last name. */
+	/* The descriptor was closed: keep the name that it had. */
 	if (len < 0)
 		return;
 	path[len] = '\0';

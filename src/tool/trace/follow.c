@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio trace --pid: traces running processes
+ * uaio trace --pid: traces processes that are already running
  *
  * Tested by test/run/attach.py.
  */
@@ -15,8 +15,8 @@ static const int64_t LOOK_NS = 50000000, IDLE_NS = 1000000000;
 
 struct followed {
 	struct uaio_attached attached;
-	int64_t asked_ns; /* since when the tool waits for the process's answer */
-	bool is_told; /* the user was notified that the process does not answer */
+	int64_t asked_ns; /* when the tool asked the process for a trace */
+	bool is_told; /* the user was told that the process has not answered */
 };
 
 static int attach(struct followed *to, const struct uaio_pages *pages, int pid)
@@ -41,8 +41,8 @@ static int attach(struct followed *to, const struct uaio_pages *pages, int pid)
 }
 
 /*
- * Return: whether more records may come from the process. *ret_status: 1 if it cannot
- * be traced.
+ * Look whether the process has answered or ended.
+ * Return: whether it may write more records. *ret_status: 1 if it cannot be traced.
  */
 static bool look(struct followed *followed, int *ret_status)
 {
@@ -56,10 +56,7 @@ static bool look(struct followed *followed, int *ret_status)
 		uaio_attach_end(attached);
 		return false;
 	case UAIO_ATTACH_LEFT:
-		/*
-		 * The process executes another program, which the tool will ask for a
-		 * trace.
-		 */
+		/* The process executes another program, which must answer anew. */
 		followed->asked_ns = uaio_trace_now_ns();
 		return true;
 	case UAIO_ATTACH_ASKED:
@@ -91,8 +88,8 @@ static uint64_t take(const struct followed *all, unsigned nr,
 }
 
 /*
- * Write records until all processes have ended. Return: 0; 1 if some process cannot be
- * traced.
+ * Write records to the output until all processes have ended.
+ * Return: 0; 1 if a process cannot be traced.
  */
 static int go_on(struct followed *all, unsigned nr, uint64_t *ret_lost)
 {
@@ -109,8 +106,8 @@ static int go_on(struct followed *all, unsigned nr, uint64_t *ret_lost)
 			is_running = false;
 		}
 		/*
-		 * Look before reading: if a process has ended by now, it has written
-		 * all its records.
+		 * Look for ended processes before taking records: if look() finds that
+		 * a process has ended, all its records are in the ring.
 		 */
 		for (unsigned i = 0; is_due && i < nr; i++)
 			is_running |= look(&all[i], &status);

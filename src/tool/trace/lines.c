@@ -8,13 +8,13 @@
 #include "tool/trace/tracing.h"
 
 enum {
-	DIGITS_MAX = 20, /* digits of a 64-bit number */
+	DIGITS_MAX = 20, /* the most digits of a 64-bit number */
 	US_WIDTH =
-		11, /* width of a time in microseconds, with a leading blank */
+		11, /* width of a time in microseconds, and a blank before it */
 	NAME_MAX_BYTES = UAIO_TRACE_NAME_BYTES,
 	/*
-	 * Nine numbers, four names of the tool (each shorter than 32), and the file's
-	 * name.
+	 * The fields of a line: nine numbers; four names that the tool defines, each
+	 * shorter than 32 bytes; and the name of the file.
 	 */
 	LINE_MAX_BYTES = 9 * DIGITS_MAX + 4 * 32 + NAME_MAX_BYTES,
 };
@@ -32,11 +32,11 @@ static const char *op_name(unsigned op)
 }
 
 /*
- * Formats fields as printf() would, but seven times as fast: the tool must keep up with
- * the program. Each function returns the address at which the next field begins.
+ * These functions format a field as printf() would, but seven times as fast, so that
+ * the tool keeps up with the traced program. Each returns the address after the field.
  */
 
-/* Like %-*s, for one of the tool's own names. */
+/* Like "%-*s", for names that the tool defines. */
 static char *put_name(char *at, const char *text, size_t width)
 {
 	const size_t len = strlen(text);
@@ -56,7 +56,7 @@ static char *put_right(char *at, const char *text, size_t width)
 	return at + before + len;
 }
 
-/* Like %*u, for a number with more digits than the width. */
+/* Like "%*u", for a number that is longer than the width. */
 static __attribute__((noinline)) char *put_long(char *at, uint64_t number)
 {
 	char text[DIGITS_MAX + 1];
@@ -66,8 +66,8 @@ static __attribute__((noinline)) char *put_long(char *at, uint64_t number)
 }
 
 /*
- * Like %*u, filled with blanks or zeros. A constant width makes memset() a single
- * store.
+ * Like "%*u", filled with blanks or zeros. The width is constant, so memset() becomes a
+ * single store.
  */
 static inline __attribute__((always_inline)) char *
 put_digits(char *at, uint64_t number, unsigned width, char filling)
@@ -98,10 +98,7 @@ static char *put_us(char *at, int64_t ns)
 	return at;
 }
 
-/*
- * The clock of a thread may be slightly behind, so show times before the trace began as
- * 0.
- */
+/* Show times before the trace began as 0: a thread's clock may be slightly late. */
 static char *put_moment(char *at, int64_t ns)
 {
 	const uint64_t us = ns > 0 ? (uint64_t)ns / 1000 : 0;
@@ -125,7 +122,7 @@ static char *put_result(char *at, int32_t result)
 	return put_right(at, text, 10);
 }
 
-/* Write all fields except the file. */
+/* Write all fields of a line except the file's name. */
 static char *put_request(char *at, const struct uaio_traced *traced)
 {
 	const struct uaio_trace_record *record = traced->record;

@@ -29,9 +29,12 @@ const char *const uaio_by_names[UAIO_NR_BYS] = {
 	[UAIO_BY_KERNEL] = "kernel",
 };
 
-/* The processor's cycle counter, with which processes date their records. */
+/*
+ * The processor's cycle counter: processes write its value to their records as the
+ * time.
+ */
 static struct {
-	uint64_t begin; /* when the trace began */
+	uint64_t begin; /* the counter when the trace began */
 	double ns_per_cycle;
 } clocks;
 
@@ -43,7 +46,10 @@ int64_t uaio_trace_now_ns(void)
 	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Measure the rate only once, so that times never go backwards. */
+/*
+ * Measure how fast the counter runs, only once: with a second result, later times might
+ * be smaller than earlier ones.
+ */
 static void start_clocks(void)
 {
 	static bool is_done;
@@ -60,7 +66,9 @@ static void start_clocks(void)
 		(double)ns / (double)(uaio_cycles() - clocks.begin);
 }
 
-/* Return: ns since the trace began. */
+/*
+ * Return: nanoseconds from the beginning of the trace to this value of the counter.
+ */
 static int64_t date(uint64_t cycles)
 {
 	return (int64_t)((double)(int64_t)(cycles - clocks.begin) *
@@ -102,7 +110,10 @@ static bool is_gone(uint32_t pid, uint32_t tid)
 	return sys_tgkill((int)pid, (int)tid, 0) == -ESRCH;
 }
 
-/* Free a lane (one thread's part of the ring) whose records are all read. */
+/*
+ * Let another thread use a lane (a thread's part of the ring) whose records are all
+ * read.
+ */
 static void release_lane(struct uaio_trace_lane *lane)
 {
 	store_relaxed(&lane->pid, 0);
@@ -111,8 +122,8 @@ static void release_lane(struct uaio_trace_lane *lane)
 }
 
 /*
- * Return: the number of the first record to read. A program may have written anything
- * to the lane.
+ * Return: the number of the first record in the lane to read. A program may write
+ * anything to the ring, so tail may be too far from head.
  */
 static uint64_t begin_of(const struct uaio_trace_lane *lane, uint64_t head)
 {
@@ -123,7 +134,8 @@ static uint64_t begin_of(const struct uaio_trace_lane *lane, uint64_t head)
 }
 
 /*
- * Return: how many of nr records the given one occupies. A file name occupies several.
+ * Return: how many records, at most nr, belong to the entry that begins with this
+ * record. The name of a file fills several records.
  */
 static uint64_t extent_of(const struct uaio_trace_record *record, uint64_t nr)
 {
@@ -154,7 +166,7 @@ static void keep_name(struct uaio_trace_ring *ring, unsigned place,
 			 text);
 }
 
-/* Note the file names that were written to a lane since the last call. */
+/* Keep the file names that were written to a lane since the last call. */
 static void learn(struct uaio_trace_ring *ring, unsigned place)
 {
 	struct uaio_trace_lane *lane = &ring->lanes[place];
@@ -221,10 +233,9 @@ static uint64_t take(struct uaio_trace_ring *ring, unsigned place,
 }
 
 /*
- * The record that names a file may be in the lane of another thread than the records
- * that use the file, but it is written before them. So first read the heads (write
- * positions) of all lanes, then the names, even beyond these heads, then the records up
- * to the heads.
+ * A file's name is written before the records that use the file, but may be in another
+ * thread's lane. So first read the heads (write positions) of all lanes; then the
+ * names, even beyond these heads; then the records up to these heads.
  */
 uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 			   void *arg)
@@ -238,8 +249,8 @@ uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 		uint32_t pid = load_relaxed(&lane->pid);
 
 		/*
-		 * A thread that is gone by now writes no further records after this
-		 * head.
+		 * If the thread has ended before this check, it writes no record after
+		 * the head that is read below.
 		 */
 		was_gone[i] = owner && pid && is_gone(pid, owner);
 		/*

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio trace: writes a line for each request of a command, when it completes
+ * uaio trace: runs a command, and writes a line for each of its requests, when the
+ * request completes
  *
- * The command runs as under `uaio run`, and finds the ring (trace/ring.h) by an
- * environment variable. The command does not depend on the tracer, and continues if the
- * tracer ends. The tracer adopts processes that the command leaves behind, so it knows
- * when all have ended.
+ * The command runs as under `uaio run`, and finds the ring for its records
+ * (trace/ring.h) by an environment variable. If the tracer ends, the command continues.
+ * Processes that the command leaves behind become children of the tracer, so the tracer
+ * knows when all have ended.
  *
  * Tested by test/run/trace.py.
  */
@@ -27,10 +28,10 @@
 
 enum {
 	/*
-	 * The longest sleep between two reads: at a million requests a second, a thread
-	 * fills a third of its lane (its part of the ring) in this time. Each read of a
-	 * lane's head takes its cache line from the writing thread, so the tracer reads
-	 * no more often than needed.
+	 * The longest sleep between two reads of the ring. At a million requests a
+	 * second, a thread fills a third of its lane (its part of the ring) in this
+	 * time. When the tracer reads a lane's head, the writing thread loses the
+	 * head's cache line. So the tracer reads seldom.
 	 */
 	NAP_MAX_US = 5000,
 	NAP_MIN_US = NAP_MAX_US / 32,
@@ -43,14 +44,14 @@ enum {
 static struct {
 	struct uaio_trace_filter filter;
 	const char *output,
-		*chrome; /* NULL: the user did not request this output */
-	/* NULL: this output is not written, or writing has failed */
+		*chrome; /* NULL: the user does not want this output */
+	/* open files; NULL: not wanted, or closed after a failed write */
 	FILE *lines, *viewer;
 	bool has_begun;
 	bool has_failed;  /* a write has failed */
-	uint64_t nr_lost; /* number of lost records that were reported */
+	uint64_t nr_lost; /* lost records that were reported */
 	unsigned nr_pids;
-	int pids[UAIO_FOLLOWED_MAX]; /* running processes to trace */
+	int pids[UAIO_FOLLOWED_MAX]; /* processes to trace (--pid) */
 } trace;
 
 static uint32_t is_stopped; /* atomic */
@@ -135,8 +136,8 @@ static int set_option(int c)
 }
 
 /*
- * Return: 0, and the command, if any, is at argv[optind]; -1 if there is nothing left
- * to do, and the exit status is in *ret_status.
+ * Return: 0: the command, if there is one, is at argv[optind]. -1: there is nothing
+ * left to do, and *ret_status is the exit status.
  */
 static int read_flags(int argc, char **argv, int *ret_status)
 {
@@ -175,7 +176,10 @@ static int read_flags(int argc, char **argv, int *ret_status)
 
 /* Output */
 
-/* Return: the opened file; a stream for stderr if path is NULL. */
+/*
+ * Return: the file at this path, opened for writing; a stream for stderr if path is
+ * NULL.
+ */
 static FILE *open_file(const char *path)
 {
 	FILE *file =
@@ -208,8 +212,8 @@ void uaio_trace_begin(void)
 	if (trace.viewer)
 		uaio_chrome_begin(trace.viewer);
 	/*
-	 * Flush first: otherwise the child would also write the lines that are
-	 * buffered.
+	 * Flush before the fork: otherwise the child would write the buffered lines,
+	 * too.
 	 */
 	(void)uaio_trace_flush(0);
 }
@@ -225,7 +229,10 @@ static void put(const struct uaio_traced *traced, void *arg)
 		uaio_chrome(trace.viewer, traced);
 }
 
-/* Close an output file that cannot be written. The command continues. */
+/*
+ * If an output file cannot be written, report this and stop writing to it. The command
+ * continues.
+ */
 static void check_file(FILE **file)
 {
 	if (!*file || (fflush(*file) == 0 && !ferror(*file)))
@@ -278,7 +285,7 @@ bool uaio_trace_flush(uint64_t nr_taken)
 
 bool uaio_trace_is_stopped(void)
 {
-	/* relaxed: written by a handler of this thread */
+	/* relaxed: a signal handler of this thread wrote it */
 	return load_relaxed(&is_stopped);
 }
 
@@ -311,7 +318,10 @@ static int follow_processes(void)
 
 /* The command */
 
-/* Become the command. It opens the ring through the tracer's descriptor. */
+/*
+ * Execute the command in this process. The command opens the ring by the tracer's
+ * descriptor in /proc.
+ */
 static int run(char **command, int nr, int fd)
 {
 	char path[64], **argv = calloc((size_t)nr + 3, sizeof(*argv));
@@ -325,7 +335,7 @@ static int run(char **command, int nr, int fd)
 	argv[0] = (char[]){ "run" };
 	argv[1] = (char[]){ "--" };
 	memcpy(argv + 2, command, (size_t)nr * sizeof(*argv));
-	optind = 0; /* makes getopt start again */
+	optind = 0; /* getopt() starts again at the first argument */
 	return uaio_run_main(nr + 2, argv);
 }
 
@@ -335,8 +345,9 @@ static int status_of(int status)
 }
 
 /*
- * Collect the status of children that have ended. Return: whether other children
- * remain; *ret_status: the command's status, if the command has ended.
+ * Collect the status of children that have ended.
+ * Return: whether other children still run. *ret_status: the command's status, once it
+ * has ended.
  */
 static bool reap(pid_t command, int *ret_status)
 {
@@ -349,7 +360,10 @@ static bool reap(pid_t command, int *ret_status)
 	return pid == 0;
 }
 
-/* Write records until all processes have ended. Return: the exit status. */
+/*
+ * Write records to the output until all processes have ended.
+ * Return: the exit status.
+ */
 static int follow(struct uaio_trace_ring *ring, pid_t command)
 {
 	int status = 0;
@@ -381,8 +395,8 @@ static int follow_command(int argc, char **argv)
 	uaio_trace_begin();
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	/*
-	 * Ignore SIGINT: the command shares the terminal, and decides what an interrupt
-	 * does.
+	 * An interrupt from the terminal also reaches the command, which decides what
+	 * it does.
 	 */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio trace: shared by its files
+ * Shared by the files of `uaio trace`
  *
- *   trace.c      options, the traced command, and the end
- *   follow.c     running processes (attach.h)
- *   records.c    taking records from the ring (trace/ring.h)
- *   filenames.c  the names of descriptors
- *   filter.c     which records the options select
- *   lines.c      output: a line per record
- *   chrome.c     output: a file for trace viewers
+ *   trace.c      options, the traced command, and the end of the trace
+ *   follow.c     traces running processes (attach.h)
+ *   records.c    takes records from the ring (trace/ring.h)
+ *   filenames.c  finds the names of the files
+ *   filter.c     selects records by the user's options
+ *   lines.c      writes a line per record
+ *   chrome.c     writes a file for trace viewers
  *
  * Tested by test/run/trace.py.
  */
@@ -24,15 +24,21 @@
 extern const char *const uaio_door_names[UAIO_NR_DOORS];
 extern const char *const uaio_by_names[UAIO_NR_BYS];
 
-/* A record, its process and its file's name. Times are in ns since the trace began. */
+/*
+ * A record with its process and the name of its file. Times are in ns since the trace
+ * began.
+ */
 struct uaio_traced {
 	const struct uaio_trace_record *record;
 	uint32_t pid, tid;
 	int64_t submitted_ns, started_ns, ended_ns;
-	const char *file; /* the file's name; "" if unknown */
+	const char *file; /* name; "" if unknown */
 };
 
-/* How long the request waited for its system call, and how long the call took. */
+/*
+ * The next two functions return how long a request waited for the system call that
+ * executed it, and how long the call took.
+ */
 static inline int64_t uaio_traced_wait(const struct uaio_traced *traced)
 {
 	int64_t until =
@@ -50,17 +56,19 @@ static inline int64_t uaio_traced_service(const struct uaio_traced *traced)
 
 /* records.c */
 
-/* Create the ring. Return: its file descriptor, or -errno. */
+/*
+ * Create a ring in shared memory.
+ * Return: its file descriptor, or -errno.
+ */
 int uaio_records_open(struct uaio_trace_ring **ret_ring);
 
 typedef void uaio_traced_fn(const struct uaio_traced *traced, void *arg);
 
 /*
- * Take all records from the ring, and call @each for every one. Records of one lane
- * (one thread's part of the ring) are passed in order. Frees lanes whose threads have
- * ended.
+ * Take all records from the ring, and call @each for each one. Records of one lane (a
+ * thread's part of the ring) come in order. Lanes of ended threads become free.
  *
- * Return: the number of records.
+ * Return: how many records there were.
  */
 uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 			   void *arg);
@@ -69,36 +77,39 @@ uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 int64_t uaio_trace_now_ns(void);
 
 /*
- * Return: how many records were lost so far, because a lane was full or none was free.
+ * Return: how many records were lost so far, because a lane was full or all lanes were
+ * in use.
  */
 uint64_t uaio_records_lost(struct uaio_trace_ring *ring);
 
 /* trace.c */
 
-/* Write the output's beginning. */
+/* Write what comes before the first record. */
 void uaio_trace_begin(void);
 
-/* Write all records of the ring. Return: the number of records. */
+/*
+ * Take all records from the ring and write those that the options select.
+ * Return: how many records were taken.
+ */
 uint64_t uaio_trace_write(struct uaio_trace_ring *ring);
 
-/* Report the lost records if @nr_lost has grown since the last call. */
+/*
+ * If @nr_lost has grown since the last call, write how many more records were lost.
+ */
 void uaio_trace_tell_lost(uint64_t nr_lost);
 
 /*
- * Flush the output after @nr_taken records were written: at once if that is 0,
- * otherwise only periodically.
+ * Flush the output after taking @nr_taken records: at once if there were none,
+ * otherwise only if the last flush was some time ago.
  *
- * Return: false if no output is left, because writing has failed.
+ * Return: false if writing to all output files has failed.
  */
 bool uaio_trace_flush(uint64_t nr_taken);
 
-/* Return: whether a signal has asked the trace to end. */
+/* Return: whether a signal has told the tracer to end. */
 bool uaio_trace_is_stopped(void);
 
-/*
- * Sleep until the ring is to be read again. The sleep is shorter if many records were
- * read.
- */
+/* Sleep until it is time to read the ring again: shorter after many records. */
 void uaio_trace_nap(uint64_t nr_taken);
 
 /* follow.c */
@@ -114,13 +125,20 @@ int uaio_follow(const int *pids, unsigned nr, uint64_t *ret_lost);
 
 /* filenames.c */
 
-/* Note the name that a process has written to its trace for a file's number. */
+/*
+ * Keep the name that a process has written to its trace for a file. number: the file's
+ * number in the process.
+ */
 void uaio_filename_is(uint32_t pid, uint64_t number, const char *name);
 
-/* Return: the name noted for this number, or NULL. */
+/* Return: the name kept for the file with this number, or NULL. */
 const char *uaio_filename_of(uint32_t pid, uint64_t number);
 
-/* Return: the name of the file that fd is, or last was, in the process; or "". */
+/*
+ * Look up the descriptor in /proc.
+ * Return: the name of its file. If the descriptor is closed: the name that the last
+ * look-up found, or "".
+ */
 const char *uaio_filename(uint32_t pid, int fd, int64_t now_ns);
 
 /* filter.c */
@@ -129,7 +147,10 @@ struct uaio_trace_filter {
 	uint64_t ops;     /* a bit for each operation; 0: any operation */
 	const char *file; /* a pattern for the name; NULL: any file */
 	bool is_errors_only;
-	/* only requests that took longer from submission to completion */
+	/*
+	 * only requests that took longer than this from submission to completion; 0:
+	 * all
+	 */
 	int64_t slower_ns;
 };
 
