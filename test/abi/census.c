@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * census: prints, one fact a line, what a process can find out about itself
+ * census: prints what a process can learn about itself from the system, one fact on
+ * each line
  *
- * With "after-setup" the program first creates and destroys a context through
- * syscall(2).
+ * The argument "after-setup" makes the program first create and destroy an AIO context
+ * through syscall(2).
  */
 #undef NDEBUG
 #include <assert.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * early: a program that makes AIO calls before any constructor ran
+ * early: makes AIO calls before the constructor of any library has run
  *
- * Functions in .preinit_array run before the constructors of all libraries, even
- * preloaded ones. Some allocators and sanitizers use it.
+ * The program makes its calls from .preinit_array. The functions in this array run
+ * before the constructors of all libraries, even of preloaded ones. Some allocators and
+ * sanitizers use the array.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -26,7 +27,10 @@
 static int was_early;
 static aio_context_t early_ctx;
 
-/* Read a pipe that has data, which io_submit executes at once, and reap the event. */
+/*
+ * Read a pipe that already has data, so that io_submit executes the read at once. Then
+ * reap the event.
+ */
 static void round_trip(aio_context_t ctx)
 {
 	char out[] = "early", in[sizeof(out)] = "";

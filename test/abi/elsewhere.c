@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * elsewhere LIBAIO: a program with uaio preloaded opens another libaio by its path. That
+ * elsewhere LIBAIO: with uaio preloaded, opens the libaio at the path LIBAIO. That
  * libaio makes its system calls through syscall(2), which uaio interposes.
  */
 #undef NDEBUG
@@ -21,7 +21,9 @@ typedef int getevents_fn(aio_context_t ctx, long min_nr, long nr,
 			 struct io_event *events, void *timeout);
 typedef int destroy_fn(aio_context_t ctx);
 
-/* Find the function in the library at `path` itself, not in another one. */
+/*
+ * Look up the function `name`, and check that it is defined in the library at `path`.
+ */
 static void *find(void *handle, const char *name, const char *path)
 {
 	char wanted[PATH_MAX], actual[PATH_MAX];

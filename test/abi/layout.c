@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The layouts that clients share with the library. Compiling checks most of them;
- * running checks the values in the ring's header.
+ * Checks the layouts that programs share with the library. Most are checked when this
+ * file is compiled; the values in the ring's header are checked at run time.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -14,7 +14,7 @@
 #include "aio/aio.h"
 #include "aio/ring.h"
 
-/* struct uaio_event is the kernel's struct io_event. */
+/* struct uaio_event must have the layout of the kernel's struct io_event. */
 #define SAME_EVENT_MEMBER(name)                                     \
 	static_assert(offsetof(struct uaio_event, name) ==          \
 			      offsetof(struct io_event, name),      \
@@ -31,7 +31,9 @@ SAME_EVENT_MEMBER(obj);
 SAME_EVENT_MEMBER(res);
 SAME_EVENT_MEMBER(res2);
 
-/* The layout of struct iocb in compiled programs, independent of today's header. */
+/*
+ * Compiled programs depend on this layout of struct iocb, whatever today's header says.
+ */
 #define IOCB_MEMBER(name, offset, bytes)                           \
 	static_assert(offsetof(struct iocb, name) == (offset),     \
 		      "offset of " #name);                         \
@@ -60,7 +62,10 @@ static_assert(IOCB_CMD_POLL == 5 && IOCB_CMD_NOOP == 6, "operations");
 static_assert(IOCB_CMD_PREADV == 7 && IOCB_CMD_PWRITEV == 8, "operations");
 static_assert(IOCB_FLAG_RESFD == 1 && IOCB_FLAG_IOPRIO == 2, "flags");
 
-/* No kernel header declares the ring's header; clients rely on these offsets. */
+/*
+ * No kernel header declares the header of an AIO ring, but libaio and other programs
+ * rely on these offsets.
+ */
 #define RING_MEMBER(name, offset)                                       \
 	static_assert(offsetof(struct uaio_ring_map, name) == (offset), \
 		      "offset of " #name)
@@ -76,14 +81,17 @@ RING_MEMBER(header_length, 28);
 RING_MEMBER(events, 32);
 static_assert(sizeof(struct uaio_ring_map) == 32, "size");
 
-/* The last argument of io_pgetevents points to a pointer and a size. */
+/*
+ * The last argument of io_pgetevents points to this struct: a pointer to a signal mask,
+ * and the mask's size.
+ */
 static_assert(sizeof(struct uaio_aio_sigset) == 16, "size");
 static_assert(offsetof(struct uaio_aio_sigset, mask) == 0, "offset");
 static_assert(offsetof(struct uaio_aio_sigset, mask_bytes) == 8, "offset");
 
 /*
- * Check the fields that clients check before they reap from the ring. The kernel passes the
- * test, too.
+ * Check the fields of the ring's header that programs check before they reap events
+ * from the ring in memory. With the kernel's AIO this test passes, too.
  */
 int main(void)
 {

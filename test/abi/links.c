@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * links: a program that opens libaio by both of its names, and the library by its own
- * name. All three must be one library with one state.
+ * links: opens libaio by both of its names, and the library by its own name. All three
+ * handles must be one library with one state.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -30,7 +30,10 @@ static uint64_t nr_contexts(void *handle)
 	return counters.nr_contexts;
 }
 
-/* Old programs look up symbols by name and version. */
+/*
+ * Look up functions by name and symbol version, as programs that are linked with libaio
+ * do.
+ */
 static void check_versions(void *handle)
 {
 	static const char *const names[][2] = {
@@ -74,8 +77,8 @@ int main(void)
 	assert(nr_contexts(first) == 1 && nr_contexts(second) == 1);
 	assert(nr_contexts(third) == 1);
 	/*
-	 * The library must stay loaded after every dlclose(), as its threads may be
-	 * running.
+	 * After every dlclose() the library must still be loaded, because its threads
+	 * may be running.
 	 */
 	check_versions(first);
 	assert(dlclose(third) == 0 && dlclose(second) == 0);

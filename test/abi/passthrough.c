@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * passthrough TEST: compares the preloaded library's syscall(2) with the C library's.
- * The test also passes without the library.
+ * passthrough TEST: checks that the preloaded library's syscall(2) behaves like the C
+ * library's. Without the library, both are the same function, and the test passes as
+ * well.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -38,7 +39,10 @@ static void find_libc(void)
 	assert(libc);
 	libc_syscall = (syscall_fn *)dlsym(libc, "syscall");
 	assert(libc_syscall);
-	/* With the library preloaded, the two functions must differ. */
+	/*
+	 * With the library preloaded, the syscall() that the program finds must not be
+	 * the C library's.
+	 */
 	if (getenv("LD_PRELOAD"))
 		assert((void *)libc_syscall != dlsym(RTLD_DEFAULT, "syscall"));
 }
@@ -52,13 +56,16 @@ static struct outcome call(syscall_fn *function, long nr, const long a[6])
 {
 	struct outcome outcome;
 
-	errno = ENOTTY; /* an error that no call here returns */
+	errno = ENOTTY; /* no call sets ENOTTY: a change of errno is seen */
 	outcome.ret = function(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 	outcome.error = errno;
 	return outcome;
 }
 
-/* Both functions must return ret and set errno to error. */
+/*
+ * The C library's syscall() and the program's must both return ret and set errno to
+ * error.
+ */
 static void expect(long nr, const long a[6], long ret, int error)
 {
 	struct outcome ours = call(syscall, nr, a);
@@ -81,10 +88,13 @@ static void test_errno(void)
 	long bad = 1 << 20; /* no descriptor */
 
 	assert(fd >= 0);
-	/* Success leaves errno as it was. */
+	/* A call that succeeds must leave errno as it was: ENOTTY. */
 	expect(SYS_getpid, ARGS(0), getpid(), ENOTTY);
 	expect(SYS_lseek, ARGS(fd, 4096, SEEK_SET), 4096, ENOTTY);
-	/* Negative results that are no errors: /proc/self/mem accepts any offset. */
+	/*
+	 * /proc/self/mem accepts any offset. syscall(2) takes results from -4095 to -1
+	 * for errors; other negative results are offsets.
+	 */
 	expect(SYS_lseek, ARGS(fd, -4096, SEEK_SET), -4096, ENOTTY);
 	expect(SYS_lseek, ARGS(fd, -4095, SEEK_SET), -1, 4095);
 	expect(SYS_lseek, ARGS(fd, -1, SEEK_SET), -1, 1);
@@ -111,7 +121,10 @@ static void test_own_errno(void)
 	expect(SYS_dup2, ARGS(bad, bad), -1, EBADF);
 	expect(SYS_dup2, ARGS(1, 1), 1, ENOTTY);
 #endif
-	/* The library also interposes these functions of the C library. */
+	/*
+	 * The library also interposes dup2() and these other functions of the C
+	 * library.
+	 */
 	errno = ENOTTY;
 	assert(dup2(1, 1) == 1 && errno == ENOTTY);
 	assert(dup2((int)bad, (int)bad) == -1 && errno == EBADF);
@@ -126,7 +139,10 @@ static void test_own_errno(void)
 	expect(SYS_mremap, ARGS(page, 8192, 4096, 0), page, ENOTTY);
 	expect(SYS_mremap, ARGS(page + 1, 4096, 4096, 0), -1, EINVAL);
 
-	/* io_uring must work, or fail in the same way, through both functions. */
+	/*
+	 * io_uring_setup() must have the same outcome, success or error, through the C
+	 * library's syscall() and through the library's.
+	 */
 	struct outcome refused =
 		call(libc_syscall, SYS_io_uring_setup, ARGS(1, 8));
 	assert(refused.ret == -1);
@@ -143,7 +159,10 @@ static void test_own_errno(void)
 	expect(SYS_mmap, ARGS(0, 4096, PROT_READ, MAP_PRIVATE, 0, 1), -1,
 	       EINVAL);
 
-	/* The kernel may lack the six calls of AIO, so only the library is checked. */
+	/*
+	 * The kernel may lack the six system calls of AIO, so only the library's
+	 * results are checked.
+	 */
 	errno = 0;
 	assert(syscall(SYS_io_destroy, 0) == -1 && errno == EINVAL);
 	assert(syscall(SYS_io_setup, 1, NULL) == -1 && errno == EFAULT);
@@ -154,7 +173,7 @@ static void test_own_errno(void)
 	assert(syscall(SYS_io_destroy, ctx) == 0 && errno == ENOTTY);
 }
 
-/* All six arguments must be passed on, with all their bits. */
+/* The library's syscall() must pass on all six arguments, with all their bits. */
 static void test_arguments(void)
 {
 	char path[] = "/tmp/uaio-abi.XXXXXX";
@@ -236,7 +255,10 @@ static void test_fork(void)
 	expect_child(pid, 5);
 }
 
-/* End the child without a function call, because it uses the parent's stack. */
+/*
+ * End the child by an inline instruction. A function call would write to the stack that
+ * the child shares with its parent.
+ */
 __attribute__((always_inline, noreturn)) static inline void leave(long status)
 {
 #if defined(__x86_64__)

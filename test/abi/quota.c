@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quota none|NUMBER: checks that a preloaded program reads this value in /proc as the quota
- * of kernel AIO, by each function that opens files; and that these functions open other
- * files as usual.
+ * quota none|NUMBER: checks what a preloaded program reads from /proc/sys/fs/aio-max-nr
+ * and aio-nr, the files of the kernel's AIO quota. Whichever function opens the files,
+ * the program must read NUMBER (none: INT_MAX) from the first, and the number of its
+ * own events from the second. Other files must open as usual.
  */
 #undef NDEBUG
 #undef _FILE_OFFSET_BITS
@@ -34,7 +35,7 @@ int __open64_2(const char *path, int flags);
 int __openat_2(int dir, const char *path, int flags);
 int __openat64_2(int dir, const char *path, int flags);
 
-/* Each way to open a file for reading */
+/* The functions that can open a file for reading */
 
 enum way {
 	OPEN,
@@ -79,7 +80,10 @@ static int open_by(enum way way, const char *path)
 	}
 }
 
-/* Return: the number that the file contains. Closes the descriptor. */
+/*
+ * Read a number from the file, and close the descriptor.
+ * Return: the number.
+ */
 static unsigned long long number_in(int fd)
 {
 	char text[32] = "", *end;
@@ -123,7 +127,9 @@ static void expect_kernels(const char *path, int flags)
 	assert(close(fd) == 0);
 }
 
-/* Opening a quota file gives the lowest free descriptor, as usual. */
+/*
+ * Opening a quota file must return the lowest free descriptor, as any open() does.
+ */
 static void expect_plain_descriptors(void)
 {
 	int lowest = dup(0), fd;
@@ -141,7 +147,7 @@ static void expect_plain_descriptors(void)
 	assert(fd == lowest && close(fd) == 0);
 }
 
-/* Open files other than the two of the quota. */
+/* Open files that the library must leave to the kernel. */
 static void open_others(void)
 {
 	const char *volatile nothing = NULL;
@@ -185,7 +191,7 @@ static void open_others(void)
 	(void)umask(mask);
 }
 
-/* A child of fork() has no context, so it reads 0. */
+/* A child of fork() has no AIO context yet, so it must read 0 from aio-nr. */
 static void expect_none_in_a_child(void)
 {
 	pid_t child = fork();

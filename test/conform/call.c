@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls of kernel AIO, by libaio's functions or by syscall(2). libaio.h
- * declares its own struct iocb and struct io_event, with the kernel's layout.
- * This file renames them, and uses them nowhere else.
+ * The system calls of kernel AIO, made by libaio's functions or by syscall(2). libaio.h
+ * declares its own struct iocb and struct io_event, whose layout is the kernel's. This
+ * file renames libaio's structs, because the kernel's header has the same names. No
+ * other file uses libaio's structs.
  */
 #define iocb libaio_iocb
 #define io_event libaio_event

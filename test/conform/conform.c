@@ -4,19 +4,22 @@
  * conform --list [group | row]...
  * conform --differences | --library
  *
- * Prints a line for each row (test case): its group, its name and its fields, separated by
- * tabs. Each row runs in its own process and its own new directory, with a deadline.
- * conform removes what the row leaves behind.
+ * Prints a line for each test case: its group, its name and its fields, separated by
+ * tabs. Each test case runs in its own process and its own new directory, with a
+ * deadline. When a test case ends, conform removes the files in that directory.
  *
- * --raw makes the rows use syscall(2), not libaio's functions. --calls is for the rows of
- * stream.h. The requests of these rows wait, and kernel AIO would block in io_submit: so a
- * thread makes plain system calls instead.
+ * --raw makes the test cases call syscall(2) instead of libaio's functions. --calls is
+ * for the test cases of stream.h, whose requests wait: in kernel AIO these requests
+ * would block io_submit. With --calls, a thread makes a plain system call in place of
+ * each request.
  *
- * --list prints a line for each row with an intended difference: group, row, difference,
- * the setting that removes the difference, the setting that the difference needs, the file
- * system that shows it (if not the usual one), and pairs of fields: the kernel's and
- * uaio's. --differences prints doc/differences.md. --library prints the path of the library
- * that answers, so that the caller can check it.
+ * --list prints a line for each intended difference that a test case shows. The line
+ * has the group, the test case, the difference, the setting that removes the
+ * difference, and the setting that the difference needs. The next field names the only
+ * file system on which the test case shows the difference, or is empty. Then follow
+ * pairs of fields: the kernel's and uaio's. --differences prints doc/differences.md.
+ * --library prints the path of the library that answers, so that the caller can check
+ * it.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -36,7 +39,10 @@
 #include "ring.h"
 #include "stream.h"
 
-/* Ends a row that hangs. Waits inside of rows end earlier, after PATIENCE_MS. */
+/*
+ * Deadline that ends a test case that hangs. A wait inside a test case ends earlier,
+ * after PATIENCE_MS.
+ */
 enum { ROW_SECONDS = 240 };
 
 const struct group groups[] = {
@@ -155,7 +161,10 @@ static _Noreturn void run_row(const struct row *row, const char *dir,
 	_exit(0);
 }
 
-/* Copies the row's fields to stdout. Return: false if the row took too long. */
+/*
+ * Copies the fields that the test case prints to stdout.
+ * Return: false if the test case took too long.
+ */
 static bool copy_fields(int fd)
 {
 	struct pollfd readable = { .fd = fd, .events = POLLIN };
@@ -172,7 +181,10 @@ static bool copy_fields(int fd)
 	}
 }
 
-/* Signals by which rows may end. Old C libraries lack sigabbrev_np(). */
+/*
+ * The signals that may end a test case. Old C libraries lack sigabbrev_np(), which
+ * gives a signal's name.
+ */
 static const char *signal_name(int number)
 {
 	static const char *const names[] = {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * conform: one behaviour of the kernel per row
+ * conform: each test case shows one behaviour of the kernel or the library
  *
- * A row (test case) makes calls as any client would, and notes (prints) what it observes as
- * key=value fields. The kernel answers when conform runs alone, the library when it runs
- * under `uaio run --`; compare.py compares the fields. A row states no expectation: the
- * kernel is the specification. So a row must note the same in every run: no addresses, no
- * times, nothing that depends on a race.
+ * A test case is a struct row. It makes calls as any client would, and prints (notes)
+ * what it observes as key=value fields. The kernel answers when conform runs alone, the
+ * library when it runs under `uaio run --`; compare.py compares the fields. A test case
+ * states no expectation: the kernel is the specification. So a test case must print the
+ * same in every run: no addresses, no times, nothing that depends on a race.
  *
- * Rows call libaio's functions or syscall(2). Both return a count or a negative
+ * Test cases call libaio's functions or syscall(2). Both return a count or a negative
  * errno.
  */
 #ifndef CONFORM_H
@@ -23,40 +23,47 @@
 #include <time.h>
 
 /*
- * How long rows wait for an event that must come. No result depends on this
- * time.
+ * How long a test case waits for an event that must come. No printed field depends on
+ * this time.
  */
 enum { PATIENCE_MS = 60000 };
 
 /*
- * A field whose value differs: as the kernel prints it, and as uaio prints it: "key=value".
+ * The two values of a field that differs, each as "key=value": the kernel's, then
+ * uaio's.
  */
 struct pair {
 	const char *kernel, *uaio;
 };
 
 /*
- * An intended difference, an entry of doc/differences.md. At least one row must
- * show it, with exactly the fields that the row lists.
+ * An intended difference from the kernel, described in doc/differences.md. At least one
+ * test case must show it, by exactly the fields that the test case lists.
  */
 struct difference {
-	const char *title; /* the difference, as a sentence */
-	/* paragraphs: why it exists, and what a user should do */
+	const char *title; /* what differs, as a sentence */
+	/*
+	 * paragraphs, separated by newlines: what a program sees, why, and what the
+	 * program's user should do
+	 */
 	const char *text;
 	/*
-	 * Settings of the library, NAME=VALUE. With the setting in `unless`, the library
-	 * behaves as the kernel. Without one of the settings in `with` (separated by
-	 * blanks), there is no difference. NULL: there is no such setting.
+	 * Settings of the library, NAME=VALUE. If the setting `unless` is set, the
+	 * library behaves as the kernel does. If `with` is not NULL, the difference
+	 * exists only with one of the settings in `with`, which blanks separate. NULL:
+	 * no setting matters.
 	 */
 	const char *unless, *with;
 };
 
-/* How a row shows a difference: by the fields whose values differ. */
+/* How a test case shows a difference: the fields whose values differ. */
 struct showing {
 	const struct difference *difference;
-	/* only on this file system; NULL: on the usual one */
+	/*
+	 * the only file system on which the fields differ; NULL: they differ on all
+	 */
 	const char *file_system;
-	const struct pair *pairs; /* ends with a pair of NULLs */
+	const struct pair *pairs; /* an array that ends with a pair of NULLs */
 };
 
 struct row {
@@ -64,7 +71,10 @@ struct row {
 	void (*run)(void);
 	/* NULL, or an array whose last difference is NULL */
 	const struct showing *differs;
-	/* arguments of run, if add_row() made the row */
+	/*
+	 * if add_row() made the test case: what run() tests (such as an operation), and
+	 * on which kind of file
+	 */
 	const void *about, *on;
 };
 
@@ -81,7 +91,7 @@ struct row {
 		.differs = SHOWINGS({ &why, NULL, PAIRS(__VA_ARGS__) }), \
 		.about = NULL, .on = NULL                                \
 	}
-/* The last row of each array has no name. */
+/* The last test case of each array has no name. */
 #define NO_ROW               \
 	{                    \
 		.name = NULL \
@@ -157,7 +167,9 @@ extern const struct row rows_posix_list[];
 extern const struct row rows_posix_notice[];
 extern const struct row rows_posix_order[];
 
-/* Called first: each function fills in an array of generated rows. */
+/*
+ * main() calls these first. Each function fills an array of generated test cases.
+ */
 void make_matrix(void);
 void make_streams(void);
 void make_edges(void);
@@ -167,8 +179,8 @@ void make_uring_matrix(void);
 void make_posix(void);
 
 /*
- * Appends a row to rows, an array of nr_max rows and a last one without a name. The format
- * and its arguments give the new row's name.
+ * Appends a test case to an array with space for nr_max test cases and a last one
+ * without a name. The format and its arguments give the new test case's name.
  */
 __attribute__((format(printf, 4, 5))) void add_row(struct row rows[],
 						   size_t nr_max,
@@ -182,7 +194,7 @@ struct group {
 /* All groups; the last has no name. */
 extern const struct group groups[];
 
-/* The row being run. */
+/* The test case being run. */
 extern const struct row *this_row;
 
 /* Prints doc/differences.md. Return: the program's exit status. */
@@ -204,8 +216,8 @@ long call_pgetevents(aio_context_t ctx, long min_nr, long nr,
 		     sigset_t *mask);
 
 /*
- * Calls syscall(2), even if rows use libaio otherwise: libaio's io_getevents would read the
- * ring in memory itself.
+ * Calls syscall(2), even if test cases otherwise use libaio. libaio's io_getevents
+ * would read the ring in memory itself, without a system call.
  */
 long raw_getevents(aio_context_t ctx, long min_nr, long nr,
 		   struct io_event *events, struct timespec *timeout);
@@ -214,21 +226,25 @@ long raw_getevents(aio_context_t ctx, long min_nr, long nr,
 
 void note(const char *key, long value);
 void note_text(const char *key, const char *text);
-/* Notes a count as a number, a negative errno by its name. */
+/* Prints a count as a number, or a negative errno by its name. */
 void note_result(const char *key, long result);
-/* Notes an event's res; its res2, data and obj only if they are wrong. */
+/* Prints an event's res. Prints its res2, data and obj only if they are wrong. */
 void note_event(const char *key, const struct io_event *event,
 		const struct iocb *cb);
 
-/* Ends the row, because this machine cannot run it. The row is then not compared. */
+/*
+ * Ends the test case because this machine cannot run it; compare.py then does not
+ * compare it.
+ */
 _Noreturn void skip(const char *why);
-/* Fails and ends this row: a preparatory step has failed, not the behaviour under test. */
+/*
+ * Ends the test case as failed because a preparatory step failed, and not the behaviour
+ * under test.
+ */
 _Noreturn void broken(const char *step);
 #define REQUIRE(step) ((step) ? (void)0 : broken(#step))
 
-/*
- * Steps that most rows need
- */
+/* Steps that most test cases need */
 
 #define KERNEL_ADDRESS ((void *)0xffff888000001000)
 #define MS 1000000L
@@ -240,18 +256,21 @@ struct iocb iocb_of(int opcode, int fd, const void *buf, size_t nbytes,
 /* Return: whether data is the aio_data of an iocb that iocb_of() made. */
 bool is_serial(uint64_t data);
 /*
- * The request may succeed, or fail with EAGAIN. In both cases its result is noted as
- * "tried".
+ * Declares that the request may succeed, or fail with EAGAIN. From now on its result is
+ * printed as "tried" in both cases.
  */
 void result_is_open(const struct iocb *cb);
 #define RESULT_OPEN 999999999ll
 /*
- * Return: an event's res; of a poll only the bits that its mask requests,
- * because the kernel may report more (see poll_reports_wake_up()); or
- * RESULT_OPEN.
+ * Return: the event's res, or RESULT_OPEN if the test case has called result_is_open()
+ * for the request. For a poll, only the bits that the poll's mask requests: the kernel
+ * may report more (poll_reports_wake_up()).
  */
 long long result_as_asked(const struct io_event *event);
-/* The poll may or may not report these bits, so leave them out of its result. */
+/*
+ * Declares that the poll may or may not report these bits. From now on they are left
+ * out of its result.
+ */
 void poll_bits_are_open(const struct iocb *cb, uint16_t bits);
 #define PREAD_OF(...) iocb_of(IOCB_CMD_PREAD, __VA_ARGS__)
 #define PWRITE_OF(...) iocb_of(IOCB_CMD_PWRITE, __VA_ARGS__)
@@ -262,8 +281,9 @@ void poll_bits_are_open(const struct iocb *cb, uint16_t bits);
 long submit_one(aio_context_t ctx, struct iocb *cb);
 
 /*
- * Submits one request. Notes its error if it is refused (key=EINVAL), else the
- * result in its event (key=event:4096), for which it waits up to PATIENCE_MS.
+ * Submits one request. If the request is refused, prints its error (key=EINVAL).
+ * Otherwise waits up to PATIENCE_MS for the event, and prints its result
+ * (key=event:4096).
  * Return: the event's res, or a negative number if there is no event.
  */
 long try_one(const char *key, aio_context_t ctx, struct iocb *cb);
@@ -287,60 +307,79 @@ void try_each(aio_context_t ctx, int fd, const struct request *requests);
 		 (const struct request[]){ __VA_ARGS__, \
 					   { NULL, PREAD, NULL, 0, 0 } })
 
-/* Waits up to PATIENCE_MS for nr events. Return: how many it got. */
+/*
+ * Waits up to PATIENCE_MS for nr events.
+ * Return: how many events arrived.
+ */
 long reap(aio_context_t ctx, long nr, struct io_event *events);
-/* Consumes the events that are there, without waiting, and notes how many there were. */
+/*
+ * Consumes the events that have arrived, without waiting, and prints their number.
+ */
 void note_pending(const char *key, aio_context_t ctx);
 
-/* Creates a file in the row's own directory, filled with a pattern. */
+/* Creates a file in the test case's own directory, and fills it with a pattern. */
 int file_of(const char *name, size_t size, int flags);
-/* Creates a block device with the file's bytes. Closing it removes it. */
+/*
+ * Creates a block device whose content is the file at the descriptor `backing`. The
+ * kernel removes the device when it is closed.
+ */
 int loop_device_of(int backing);
 unsigned char pattern_at(size_t offset);
-/* Return: whether the memory holds what file_of() wrote at the offset. */
+/*
+ * Return: whether the memory has the bytes that file_of() wrote at this offset of the
+ * file.
+ */
 bool is_pattern(const void *buf, size_t nbytes, size_t offset);
 
 /* Return: a new page-aligned mapping, followed by an inaccessible page. */
 void *pages_of(size_t nbytes, int prot);
 
 /*
- * Forks a helper process that acts on this process and notes nothing. The
- * helper closes its copy of the row's output, and is killed when the row ends.
+ * Forks a helper process, which sends signals or data to this process and prints
+ * nothing. The helper does not inherit the test case's output, and is killed when the
+ * test case ends.
  */
 pid_t fork_helper(void);
 /*
- * Waits until the thread sleeps. The thread must have only one call before it in which it
- * can sleep.
+ * Waits until the thread sleeps. Only one of the calls that the thread will make now
+ * may sleep. So the caller knows in which call the thread sleeps.
  */
 void wait_asleep(pid_t task);
 /*
- * Return: whether all other threads of this process sleep. Then an event that is missing
- * now can not arrive any more by their work.
+ * Return: whether all other threads of this process sleep. If they do, none of them can
+ * still post an event that is missing now.
  */
 bool others_sleep(void);
 /* Runs fn in a child process. Return: what fn returned, as its exit status. */
 int in_child(int (*fn)(void));
 /*
- * For rows that use the last free slot of a context. The kernel hands out slots to CPUs in
- * batches: if a row moved to another CPU, some slots would stay unused.
+ * Pins the thread to its CPU, for test cases that use the last free slot of a context.
+ * The kernel gives each CPU several slots at once. If the thread moved to another CPU,
+ * it could not use the slots that the first CPU has left.
  */
 void stay_on_this_cpu(void);
 void need_root(void);
 /*
- * Kernel versions on which fields of rows depend. Linux 6.9 has RWF_NOAPPEND, and refuses
- * files without read_iter. Linux 6.10 supports RWF_NOWAIT for timerfds, and for all files
- * that had it before. Linux 6.18 has RWF_NOSIGNAL, the last flag that rows use. Rows leave
- * out fields that need a newer kernel.
+ * Fields of a test case may need a kernel version, and are left out before it. Linux
+ * 6.9 has RWF_NOAPPEND, and refuses files without read_iter. Linux 6.10 supports
+ * RWF_NOWAIT for timerfds and for all files that supported it before. Linux 6.18 has
+ * RWF_NOSIGNAL, the last flag that test cases use.
  */
 bool is_kernel_of_6_9(void);
 bool is_kernel_of_6_10(void);
 bool is_kernel_of_6_18(void);
-/* If is_kernel is false, ends the row, because the row needs that kernel version. */
+/*
+ * Ends the test case as skipped if is_kernel is false. `version` is the kernel version
+ * that the test case needs.
+ */
 void need_kernel_of(bool is_kernel, const char *version);
 /* From now on, counts each SIGPIPE in nr_sigpipe. */
 void count_sigpipe(void);
 extern volatile sig_atomic_t nr_sigpipe;
-/* Gives the row its own mount namespace. Its mounts end with the row. */
+/*
+ * Gives the test case its own mount namespace. So the mounts that the test case makes
+ * end with it.
+ */
 void need_private_mounts(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors of the kinds on which rows make requests */
+/* Functions that open the kinds of files on which test cases make requests */
 #ifndef CONFORM_DESCRIPTORS_H
 #define CONFORM_DESCRIPTORS_H
 
@@ -8,7 +8,7 @@
 int open_directory(void);
 int open_null(void);
 int open_zero(void);
-/* Opens a memfd with that many zero bytes. */
+/* Opens a memfd with `bytes` zero bytes. */
 int open_memfd_of(size_t bytes);
 
 /* Opens the write end of a pipe. The read end stays open and unused. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parts of doc/differences.md that are printed from tables, not from rows. */
+/* The part of doc/differences.md that is printed from a table, not from test cases. */
 #ifndef CONFORM_DOCUMENT_H
 #define CONFORM_DOCUMENT_H
 

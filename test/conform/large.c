@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Include this before the kernel's header, which defines some of the same constants. */
+/*
+ * Include this header before the kernel's, which defines some of the same constants.
+ */
 #include <sys/mount.h>
 
 #include "large.h"
@@ -19,11 +21,15 @@
 
 enum { BLOCK = 512, WIPED = 0xee };
 
-/* The buffer of all requests, between two guard areas. */
+/*
+ * The buffer that all requests use, between two guard areas that no request may change.
+ */
 static char area[2 * LARGE] __attribute__((aligned(4096)));
 static char *const buffer = area + SEGMENT;
 
-/* The hand (number) of the next write. */
+/*
+ * The next write's hand: the number by which its data can be recognised (large.h).
+ */
 static int hand = 2;
 static bool is_left_open;
 
@@ -47,7 +53,10 @@ bool is_stamped(const void *buf, size_t nbytes, long long offset, int by)
 	size_t at, len;
 
 	for (at = 0; at < nbytes; at += len) {
-		/* Compare the first word, and only if it matches the whole block. */
+		/*
+		 * To save time, compare the first word of a block, and the rest only if
+		 * that word matches.
+		 */
 		len = at ? BLOCK : 8;
 		len = nbytes - at < len ? nbytes - at : len;
 		stamp(right, len, offset + (long long)at, by);
@@ -73,7 +82,7 @@ static bool is_all(const char *bytes, size_t nbytes, unsigned char value)
 			   !memcmp(bytes, bytes + 1, nbytes - 1));
 }
 
-/* What a block contains: the hand of a write, or one of these. */
+/* The content of a block: a write's hand (number), or one of these values. */
 enum { ZERO = -1, UNTOUCHED = -2, OTHER = -3 };
 
 static int kind_of(const char *bytes, size_t nbytes, long long offset)
@@ -101,7 +110,10 @@ static size_t put_run(char *text, size_t size, int kind, long long nbytes)
 	return (size_t)len < size ? (size_t)len : size;
 }
 
-/* A text that describes runs of equal blocks. Further blocks may extend the last run. */
+/*
+ * A text that describes runs of equal blocks. The last run is not in the text yet,
+ * because the next blocks may extend it.
+ */
 struct runs {
 	char text[1024];
 	size_t used;
@@ -152,7 +164,7 @@ void note_bytes(const char *key, const void *buf, size_t nbytes,
 	note_runs(key, &runs);
 }
 
-/* Describes a part of the file "f". */
+/* Appends a description of a part of the file "f" to the text. */
 static void describe_part(struct runs *runs, long long from, long long to)
 {
 	static char part[SEGMENT];
@@ -182,7 +194,10 @@ void note_file(const char *key)
 
 int large_file(const char *name, size_t size, int flags)
 {
-	/* Open the file before it has any bytes: the file system may have no direct I/O. */
+	/*
+	 * Open the file with O_DIRECT before it has any bytes, so that a file system
+	 * without direct I/O is found early.
+	 */
 	int ret = file_of(name, 0, flags | O_DIRECT);
 	int fd = open(name, O_WRONLY);
 	char *bytes = malloc(size + 8);
@@ -216,8 +231,8 @@ static const char *sub_key(const char *key, const char *name)
 }
 
 /*
- * Notes the bytes in the pieces and clears them, then notes whether any other memory has
- * changed.
+ * Prints the bytes that a read left in the memory of iov, and clears this memory. Then
+ * prints whether the read changed any other memory.
  */
 static void note_read(const char *key, const struct iovec *iov, int nr,
 		      long long res, long long offset)
@@ -290,8 +305,8 @@ void read_moved(const char *key, aio_context_t ctx, int fd, size_t nbytes,
 }
 
 /*
- * Fills the memory with words that name the file offset at which they will land, then
- * writes it.
+ * Fills the memory of a write with words that contain the file offset at which each
+ * word must arrive. Then makes the write.
  */
 static void write_to(const char *key, struct iocb cb, aio_context_t ctx,
 		     long long place)

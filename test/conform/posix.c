@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions that the rows of POSIX AIO share. */
+/* Functions that the test cases of POSIX AIO share. */
 #include "posix.h"
 
 #include <errno.h>
@@ -138,7 +138,10 @@ sigset_t block_signal(int signo)
 	return set;
 }
 
-/* Signal the sleeping thread several times, as its first sleep may be for a lock. */
+/*
+ * Send the signal several times: when the sleeper sleeps first, it may wait for a lock,
+ * and not be in the call under test.
+ */
 static void signal_sleeper(const struct waker *waker)
 {
 	for (;;) {

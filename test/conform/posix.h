@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POSIX AIO for rows (test cases): the functions of <aio.h>, by the names to which a
- * program is linked
+ * POSIX AIO for test cases: the functions of <aio.h>, by the names to which programs
+ * are usually linked
  *
- * Here the C library's own functions are the specification. The C library
- * serialises the requests of a descriptor, and executes them in a thread. So a
- * row makes a request wait by a read of an empty pipe, and notes nothing that
- * depends on when a thread runs.
+ * Here glibc's own functions are the specification. glibc executes the requests of a
+ * descriptor one after another, in a thread. So a test case makes a request wait by a
+ * read of an empty pipe, and prints nothing that depends on when a thread runs.
  */
 #ifndef CONFORM_POSIX_H
 #define CONFORM_POSIX_H
@@ -25,19 +24,30 @@
 struct aiocb *request(int fd, const void *buf, size_t nbytes, off_t offset);
 /* Submits a read of an empty pipe; end_read(*ret_writer) completes it. */
 struct aiocb *waiting_read(int *ret_writer);
-/* Submits a read of fd that waits, so that a row can queue more requests after it. */
+/*
+ * Submits a read of fd that waits, so that a test case can queue more requests after
+ * it.
+ */
 struct aiocb *waiting_read_of(int fd);
 void end_read(int writer);
 
-/* Notes what a call returned, or the name of errno if it returned -1. */
+/* Prints what a call returned, or the name of errno if it returned -1. */
 void note_call(const char *key, long ret);
-/* Notes the results of aio_error and aio_return: 0,4096 or EBADF,-1 or EINPROGRESS. */
+/*
+ * Prints the results of aio_error and aio_return: 0,4096 or EBADF,-1 or EINPROGRESS.
+ */
 void note_state(const char *key, const struct aiocb *cb);
-/* Waits up to PATIENCE_MS. Return: whether the request is complete. */
+/*
+ * Waits up to PATIENCE_MS for the request's completion.
+ * Return: whether it is complete.
+ */
 bool is_over(const struct aiocb *cb);
-/* Waits until the request is complete, then notes its state. */
+/* Waits until the request is complete, then prints its state. */
 void note_end(const char *key, const struct aiocb *cb);
-/* Notes the result of a call that submits: "refused,EINVAL", or what note_end() notes. */
+/*
+ * Prints the result of a call that submits: "refused,EINVAL", or what note_end()
+ * prints.
+ */
 void note_try(const char *key, int ret, const struct aiocb *cb);
 
 void read_and_note(const char *key, struct aiocb *cb);
@@ -46,12 +56,16 @@ void write_and_note(const char *key, struct aiocb *cb);
 /* Calls the function in a detached thread. */
 void in_thread(void *(*call)(void *), void *arg);
 
-/* Blocks this signal alone. Return: a set that holds only this signal. */
+/*
+ * Blocks this one signal.
+ * Return: a set that contains only this signal.
+ */
 sigset_t block_signal(int signo);
 
 /*
- * A thread that acts whenever the sleeper sleeps. With a signo, it sends that signal again
- * and again until is_over is set. Without a signo, it ends a read.
+ * A thread that waits until another thread, the sleeper, sleeps. If signo is 0, it then
+ * completes a read. Otherwise it sends the signal whenever the sleeper sleeps, until
+ * the test case sets is_over.
  */
 struct waker {
 	pid_t sleeper;
@@ -61,8 +75,9 @@ struct waker {
 };
 void wake_this(struct waker *waker);
 /*
- * Sends several signals to this thread, each once the thread sleeps again, then ends the
- * read.
+ * Starts a thread that sends several signals to the calling thread: it waits before
+ * each signal until the calling thread sleeps. After the last signal it waits once
+ * more, and then completes the read.
  */
 void signal_this_and_end(struct waker *waker);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every row (test case) notes of its rings.
+ * The fields that every test case prints about its rings.
  *
- * A row may have overwritten, moved or unmapped a ring. So this code reads the ring by a
- * system call, which fails where a memory access would crash, and does not trust what it
- * reads.
+ * A test case may have overwritten, moved or unmapped its ring. So this code reads the
+ * ring by a system call, which fails where a memory access would crash, and trusts
+ * nothing that it reads.
  */
 #include "ring.h"
 
@@ -23,7 +23,7 @@ static struct watched {
 	aio_context_t ctx; /* 0: free */
 	/* the process that made the context: a child does not inherit contexts */
 	pid_t pid;
-	unsigned int nr; /* nr_events of the setup */
+	unsigned int nr; /* the nr_events passed to io_setup */
 	long nr_reaped, nr_wrong;
 } rings[RINGS_MAX];
 static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -129,8 +129,9 @@ static int compare_data(const void *a, const void *b)
 }
 
 /*
- * Notes each request's serial number and result. The address of the iocb differs from run
- * to run, so it is left out; before, it was compared with the client's.
+ * Prints each request's serial number and result. The address of the iocb is left out,
+ * because it differs from run to run: ring_reaped() compares it with the event that the
+ * call returned.
  */
 static void note_events(const char *name, struct io_event *events, size_t nr)
 {
@@ -187,10 +188,15 @@ static void note_ring(const struct watched *ring)
 	if (!peek(ring->ctx, &header, sizeof(header)))
 		return note_text(name, "unmapped");
 	note_header(name, ring, &header);
-	/* Then it is also undefined which events the last ones have overwritten. */
+	/*
+	 * If the requests complete in any order and the ring has wrapped around, the
+	 * order decides which events remain, so print none.
+	 */
 	if (is_unordered && ring->nr_reaped >= ring->nr)
 		return;
-	/* Slots from the tail on may never have held an event, so leave them out. */
+	/*
+	 * Leave out the slots from the tail on, which may never have held an event.
+	 */
 	nr = header.tail < ring->nr ? header.tail : ring->nr;
 	events = calloc(nr + 1, sizeof(*events));
 	REQUIRE(events);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The completion ring of kernel AIO, read by clients at the address of the handle, and the
- * fields that each row (test case) notes of it
+ * The completion ring of kernel AIO, which clients read at the address of the handle,
+ * and the fields that each test case prints about it
  *
- * The call functions watch the ring of each context. When a context is
- * destroyed, and when the row ends, they note the ring's header and the bytes
- * of its events. For each event that a call returned, they note whether the
- * ring held an equal event.
+ * The call_*() functions watch the ring of each context. When a context is destroyed,
+ * and when the test case ends, they print the ring's header and the bytes of its
+ * events. For each event that a call returned, they print whether the ring held an
+ * equal event.
  */
 #ifndef CONFORM_RING_H
 #define CONFORM_RING_H
@@ -27,25 +27,35 @@ struct ring {
 };
 
 /*
- * Start to watch a ring; stop, because the ring is gone or its requests are still running.
+ * ring_watch() starts to watch a ring. ring_forget() stops, because the ring is gone or
+ * its requests still run.
  */
 void ring_watch(aio_context_t ctx);
 void ring_forget(aio_context_t ctx);
 /* The client has moved the ring with mremap(). */
 void ring_moved(aio_context_t from, aio_context_t to);
 
-/* Return: the head, before a call consumes events; -1 if the ring is not watched. */
+/*
+ * To be called before a call that consumes events.
+ * Return: the ring's head; -1 if the ring is not watched.
+ */
 long ring_head(aio_context_t ctx);
-/* A call began with the ring at this head, and returned nr, events or an error. */
+/*
+ * Records a call that consumed events. head: the ring's head when the call began. nr:
+ * what the call returned, a number of events or an error.
+ */
 void ring_reaped(aio_context_t ctx, long head, const struct io_event *events,
 		 long nr);
 
-/* The requests of this row complete in any order, and so do their events. */
+/*
+ * The requests of this test case may complete in any order. From now on the ring's
+ * events are printed in the order of submission.
+ */
 void rings_unordered(void);
 
-/* Notes the ring if it is watched. */
+/* Prints the fields of the context's ring if the ring is watched. */
 void ring_note(aio_context_t ctx);
-/* Notes all watched rings of this process. */
+/* Prints the fields of all watched rings of this process. */
 void rings_note(void);
 
 #endif

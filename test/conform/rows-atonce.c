@@ -74,7 +74,9 @@ static void give(const struct ends *ends, const struct stream_kind *kind)
 		REQUIRE(write(ends->peer, "0123456789", 10) == 10);
 }
 
-/* Waits until each file polls ready, because a timer takes time to expire. */
+/*
+ * Waits until the file polls ready, and then reads: a timer takes time to expire.
+ */
 static void read_ready(const struct stream_kind *kind)
 {
 	aio_context_t ctx = new_context(8);
@@ -147,7 +149,7 @@ static void write_full(const struct stream_kind *kind)
 	try_without_waiting(ctx, ends.own, true);
 }
 
-/* Writes more than the file has room for. */
+/* Writes more bytes than the file has room for. */
 static void write_part(const struct stream_kind *kind)
 {
 	static const char *const names[] = { "nonblock", "nowait" };
@@ -166,7 +168,8 @@ static void write_part(const struct stream_kind *kind)
 	}
 }
 
-static int end_without_other; /* a write after the other end is closed */
+/* descriptor for write_to_nobody(); the other end is closed */
+static int end_without_other;
 
 static void write_to_nobody(const char *name, uint32_t flags)
 {
@@ -202,10 +205,12 @@ static void write_broken(const struct stream_kind *kind)
 	write_to_nobody("nonblock", 0);
 }
 
-/* Kinds of files without RWF_NOWAIT. */
+/* Kinds of files that do not support RWF_NOWAIT. */
 #define WITHOUT \
 	(FIFO | FIFO_BOTH | PIPE_SPLICED | PTYS | CANONICAL | PACKET_MASTER)
-/* Kinds of files that rows cannot make readable, or only once. */
+/*
+ * Kinds of files that a test case cannot make readable, or can make readable only once.
+ */
 #define UNREAD (UNIX_SHARED | FUSE_SERVER)
 
 #define NOT_FOUND(request)                                \
@@ -256,7 +261,8 @@ static void run_atonce(void)
 	const struct stream_kind *kind = this_row->on;
 
 	/*
-	 * Before Linux 6.10, fewer kinds of files support RWF_NOWAIT or have a read_iter.
+	 * These test cases need Linux 6.10: before, fewer kinds of files support
+	 * RWF_NOWAIT or have a read_iter.
 	 */
 	if (kind->bit & (TIMERFD | WALL_TIMERFD | SIGNALFD | USERFAULT) ||
 	    strstr(situation->name, "must not wait") ||

@@ -139,7 +139,8 @@ static void cancel_one_of_many(void)
 	note_pending("others", ctx);
 	REQUIRE(write(fds[1], "x", 1) == 1);
 	/*
-	 * Under uaio, the fallback thread may be executing these requests at this moment.
+	 * Wait for these two events: under uaio, a thread of the library may only now
+	 * be executing the requests.
 	 */
 	note_result("then", reap(ctx, 2, others));
 }
@@ -173,8 +174,8 @@ static void cancel_ready_poll(void)
 }
 
 /*
- * Direct reads may be queued or running when they are cancelled. In both cases each read
- * has one event.
+ * When a direct read is cancelled, it may be queued or running. In both cases it must
+ * have one event.
  */
 static void cancel_direct_reads(void)
 {
@@ -190,7 +191,9 @@ static void cancel_direct_reads(void)
 		list[i] = &cbs[i];
 	}
 	REQUIRE(call_submit(ctx, 16, list) == 16);
-	/* Which reads were cancelled depends on timing, so the ring is not noted. */
+	/*
+	 * Which reads were cancelled depends on timing, so the ring is not printed.
+	 */
 	ring_forget(ctx);
 	for (i = 0; i < 16; i++)
 		refused += call_cancel(ctx, &cbs[i], &out) != 0;
@@ -202,7 +205,8 @@ static void cancel_direct_reads(void)
 struct submission {
 	aio_context_t ctx;
 	struct iocb cb;
-	int done_fd; /* an eventfd, signalled when io_submit has returned */
+	/* an eventfd that is signalled when io_submit has returned */
+	int done_fd;
 };
 
 static void *submit_it(void *arg)
@@ -215,8 +219,8 @@ static void *submit_it(void *arg)
 }
 
 /*
- * Waits to see whether io_submit returns. If io_submit blocks, the row writes to the
- * stream.
+ * Waits until io_submit has returned, or its thread sleeps. If io_submit blocks, the
+ * test case writes to the pipe, which completes the read.
  */
 static void cancel_stream_read(void)
 {
@@ -260,8 +264,8 @@ static void cancel_signals_eventfd(void)
 	note_result("cancel", call_cancel(ctx, &cb, &ev));
 	note_result("reap", reap(ctx, 1, &ev));
 	/*
-	 * The kernel completes the request in another thread, which signals the eventfd
-	 * last.
+	 * Poll, because the kernel completes the request in another thread, and that
+	 * thread signals the eventfd last.
 	 */
 	note("counted", poll(&counted, 1, PATIENCE_MS));
 	note("after", eventfd_read(efd, &count));

@@ -147,7 +147,8 @@ static void limit_file_size(void)
 }
 
 /*
- * Overwrites existing bytes, so that a worker executes the write, and exceeds RLIMIT_FSIZE.
+ * A direct write that overwrites existing bytes beyond RLIMIT_FSIZE. Under uaio a
+ * worker executes it, and no SIGXFSZ is raised.
  */
 static volatile sig_atomic_t nr_sigxfsz;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unusual edges (reports of new data). Some files may poll ready although a call on them
- * would block, some report no further edge, and some become ready for only one of several
- * waiting requests. The rows are built as in rows-stream.c. In rows with "again", the
+ * Unusual reports (edges) of an edge-triggered epoll. Some files poll ready although a
+ * call on them would block. Some files change, but the epoll reports no further edge
+ * for them. Some files become ready for only one of several waiting requests. The test
+ * cases have the form of those in rows-stream.c. In test cases with "again", the
  * library's epoll already watches the file when the request is submitted.
  */
 #include <fcntl.h>
@@ -22,11 +23,14 @@
 	(PIPES | FIFO_BOTH | PACKETS | TWO_WAY | RECORDS | UDP | NETLINK | \
 	 PTYS | PACKET_MASTER | RAW_IP | LINK | TUN | USERFAULT)
 
-/* The largest value of an eventfd. */
+/* The largest value that an eventfd can hold. */
 #define FULL ((size_t)-2)
 
 static const struct situation situations[] = {
-	/* Files that the library's epoll already watches */
+	/*
+	 * Repeated waits: the library's epoll already watches the file when a later
+	 * request waits.
+	 */
 	{ "a read waits again and again", ALL_READ,
 	  STEPS({ READ, 100 }, { WAITS, 0 }, { PUT, 10 }, { END, 0 },
 		{ READ, 100 }, { WAITS, 1 }, { PUT, 11 }, { END, 1 },

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Which files accept requests, and results on unusual kinds of file. */
+/*
+ * Which files accept requests, and the results of requests on unusual kinds of file
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,7 +25,7 @@
 
 static char buf[8192];
 
-/* Tries one request of each kind on the descriptor. */
+/* Makes one request of each opcode on the descriptor. */
 static void try_all(const char *name, aio_context_t ctx, int fd)
 {
 	static const struct {
@@ -139,7 +141,9 @@ static void pipe_waits(void)
 }
 
 /*
- * The writer has O_DIRECT, so it writes packets. A reader of the pipe cannot find that out.
+ * The writer sets O_DIRECT, so it writes packets. A reader of the FIFO cannot find out
+ * whether the writer has set O_DIRECT. So under uaio the reader gets both packets at
+ * once.
  */
 static void fifo_packets(void)
 {
@@ -156,8 +160,8 @@ static void fifo_packets(void)
 }
 
 /*
- * The library refuses these files. Otherwise closing one would wait for a read that never
- * ends.
+ * Reads of these files never end. On Linux 6.9 or later the library refuses such reads,
+ * as kernel AIO does; otherwise close() would wait for them.
  */
 static void endless_files(void)
 {
@@ -173,7 +177,8 @@ static void endless_files(void)
 		skip("no-tracefs");
 	}
 	kmsg = open("/proc/kmsg", O_RDONLY);
-	do { /* only one reader at a time is allowed on the whole machine */
+	/* on the whole machine, only one process at a time may open this file */
+	do {
 		trace = open("tracing/trace_pipe", O_RDONLY);
 	} while (trace < 0 && errno == EBUSY && sched_yield() == 0);
 	REQUIRE(kmsg >= 0 && trace >= 0);
@@ -187,8 +192,8 @@ static void endless_files(void)
 }
 
 /*
- * The file is sealed, so writes fail with EPERM. The library must not conclude that a
- * sandbox refuses the system call on other files.
+ * The memfd is sealed, so writes to it fail with EPERM. The library must not conclude
+ * that a sandbox refuses the system call for all files.
  */
 static void sealed_memfd(void)
 {
@@ -225,7 +230,7 @@ static void pipe_nonblock(void)
 	try_one("full", ctx, &cb);
 }
 
-/* Ways to set O_NONBLOCK. The library only notices the first way. */
+/* Ways to set O_NONBLOCK on a file. The library notices only the first one. */
 enum way { BY_FCNTL, BY_DUPLICATE, BY_IOCTL, BY_ANOTHER_PROCESS };
 
 static void set_nonblock(int fd, enum way way)
@@ -314,8 +319,8 @@ static void pipe_broken_signal(void)
 }
 
 /*
- * Closes the last reader while a write waits for room. The row waits for the eventfd
- * instead of the event: a thread that waits for events may execute the write itself.
+ * Closes the pipe's last reader while a write waits for room. The test case polls the
+ * eventfd, because a thread that waits for the event might execute the write itself.
  */
 static void pipe_breaks_later(void)
 {

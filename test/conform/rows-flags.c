@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* aio_rw_flags, priorities, and completions signalled by eventfd. */
+/* aio_rw_flags, I/O priorities, and completions that signal an eventfd */
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <poll.h>
@@ -36,7 +36,9 @@ static void flags_unknown(void)
 	try_flags("all", ctx, rd, ~0u);
 }
 
-/* Some kernels do not have these flags. The library queries its kernel. */
+/*
+ * Flags that some kernels lack. The library must answer as the kernel under it does.
+ */
 static void flags_recent(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -69,12 +71,15 @@ static void flags_nowait(void)
 	try_flags("at_end", ctx, rd, 0x8);
 	REQUIRE(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
 	rd.aio_offset = 0;
-	/* Whether a cold read succeeds or fails with EAGAIN depends on read-ahead. */
+	/*
+	 * There is no test case for a read of data outside the page cache: read-ahead
+	 * decides whether such a read succeeds or fails with EAGAIN.
+	 */
 }
 
 /*
- * The file system supports the flag, but refuses it for this request. Whether a write with
- * RWF_NOWAIT succeeds depends on the state of the page.
+ * The file system supports RWF_NOWAIT, but may refuse it for this write. The state of
+ * the page decides whether the write succeeds.
  */
 static void flags_refused_later(void)
 {
@@ -152,7 +157,10 @@ static void note_priorities(aio_context_t ctx, int fd)
 		{ "idle_0", 3 << 13 },   { "idle_5", 3 << 13 | 5 },
 		{ "class_4", 4 << 13 },  { "class_7", 7 << 13 },
 	};
-	/* Before Linux 6.5 there are no hints above the priority level. */
+	/*
+	 * Before Linux 6.5, ioprio_set() refuses the hint bits, which are above the
+	 * level in an I/O priority.
+	 */
 	bool has_hints =
 		!syscall(SYS_ioprio_set, 1 /* process */, 0, 2 << 13 | 8);
 	size_t i;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_getevents: counts, pointers, timeouts, and events complete at submission.
+ * io_getevents: counts, pointers, timeouts, and events that exist when io_submit
+ * returns
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,7 @@
 
 static char buf[8192];
 
-/* Makes a context with nr_events unreaped events. */
+/* Makes a context with nr_events events that io_getevents has not returned yet. */
 static aio_context_t context_with(long nr_events)
 {
 	aio_context_t ctx = new_context(16);
@@ -48,8 +49,7 @@ static struct timespec *short_time(void)
 }
 
 /*
- * Tests the kernel's checks by syscall(2), as libaio answers some calls without a system
- * call.
+ * Calls syscall(2), because libaio answers some of these calls without a system call.
  */
 static void numbers_empty(void)
 {
@@ -135,9 +135,9 @@ static long wait_until_alarm(aio_context_t ctx, long min_nr,
 }
 
 /*
- * Notes whether the wait ends by itself (with a count), or goes on until a signal
- * interrupts it (EINTR). On a busy machine the signal may arrive before the wait could end.
- * So the row notes EINTR only if a second try with a far longer time also ends so.
+ * Prints how the wait ends: by itself (with a count), or by a signal (EINTR). On a busy
+ * machine the signal may come before the wait could end by itself. So EINTR is printed
+ * only if the signal also ends a second try, in which it comes far later.
  */
 static void note_wait(const char *key, aio_context_t ctx, long min_nr,
 		      struct timespec timeout)
@@ -243,8 +243,8 @@ static void min_nr_beyond_ring(void)
 }
 
 /*
- * Submits a request and looks for its event at once. Return: how many of 50 events were
- * there.
+ * Submits a request and looks for its event without waiting, 50 times.
+ * Return: how many times the event was there.
  */
 static int count_at_once(aio_context_t ctx, struct iocb *cb)
 {
@@ -264,8 +264,9 @@ static int count_at_once(aio_context_t ctx, struct iocb *cb)
 }
 
 /*
- * If a busy disk delays two successive writes, the library hands the next ones to a worker
- * for a moment. Then the event is not there at once, and the row tries again later.
+ * Prints whether the event is there when io_submit has returned. If a busy disk delays
+ * two successive writes, the library gives the next writes to a worker for a moment. So
+ * the test case may have to try again later.
  */
 static void note_at_once(const char *key, aio_context_t ctx, struct iocb *cb)
 {

@@ -9,7 +9,7 @@
 #include "conform.h"
 #include "ring.h"
 
-/* Notes what each call returns for the handle. */
+/* Prints what each call returns for the handle. */
 static void note_calls(const char *name, aio_context_t ctx)
 {
 	struct timespec now = { 0 };

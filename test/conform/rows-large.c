@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Direct requests so large that they may be executed in several segments.
+ * Direct requests so large that the library may execute them in several segments
  *
- * A row submits few requests of a kind on one open file, so that the
- * measurements of src/split/tune.h have no effect here.
+ * Each test case makes only few requests of a kind on one open file. The library
+ * chooses another segment size only after more requests (src/split/tune.h), so the size
+ * does not change here.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +77,8 @@ static void ends(void)
 }
 
 /*
- * The request has more segments than are ever in flight together. Most of them are holes.
+ * The read and the write have more segments than are ever in flight together. When the
+ * read is made, most of its segments are holes in the file.
  */
 static void very_long(void)
 {
@@ -160,7 +162,10 @@ static void empty_pieces(void)
 	aio_context_t ctx = new_context(8);
 	int fd = large_file("f", LARGE, O_RDWR);
 
-	/* Pieces before, after and across a segment border; then many pieces. */
+	/*
+	 * First three pieces (of an iovec) before, after and across a segment border;
+	 * then many pieces.
+	 */
 	add_pieces(&some, 3, 0);
 	add_pieces(&some, 1, SEGMENT);
 	add_pieces(&some, 2, 0);
@@ -237,8 +242,7 @@ static void limits(void)
 }
 
 /*
- * The file size limit shortens the write to a length that is not a multiple of the block
- * size.
+ * RLIMIT_FSIZE shortens the write to a length that is not a multiple of the block size.
  */
 static void limit_misaligned(void)
 {
@@ -296,7 +300,9 @@ static void direction(void)
 	read_large("path", ctx, open("f", O_PATH), LARGE, 0);
 }
 
-/* One piece is inaccessible memory, but the end of the file comes before that piece. */
+/*
+ * One piece of the iovec is inaccessible memory, but the file ends before that piece.
+ */
 static void bad_behind_end(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -312,7 +318,10 @@ static void bad_behind_end(void)
 
 enum { BUFFER = 8 * SEGMENT };
 
-/* Gives one page of the buffer these protection bits, so that a request on it fails. */
+/*
+ * Gives one page of the buffer these protection bits, and makes a read and a write,
+ * which must fail.
+ */
 static void bad_at(const char *key, aio_context_t ctx, long bad, int prot)
 {
 	int fd = large_file("f", BUFFER, O_RDWR);
@@ -352,7 +361,10 @@ static void bad_buffers(void)
 
 enum { NR_AT_ONCE = 8, NR_ROUNDS = 4 };
 
-/* Many requests in flight on overlapping parts of a file: reads overlap, writes do not. */
+/*
+ * Many requests in flight on the same file: the ranges of reads overlap, those of
+ * writes do not.
+ */
 static void depth(void)
 {
 	static char memory[NR_AT_ONCE][2 * SEGMENT + 4096]

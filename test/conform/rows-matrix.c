@@ -2,10 +2,11 @@
 /*
  * Every operation on every kind of file, with every flag and every mistake
  *
- * There is a row (test case) for each operation and kind of file. It notes the result of
- * the valid request, then of the request with one member changed; each with and without an
- * eventfd to signal. Files that keep no state are reopened for each request. No request can
- * wait: there is data to read and room to write.
+ * There is a test case for each operation and kind of file. It makes a valid request,
+ * and then the same request with one member changed at a time. It makes each request
+ * without and with an eventfd, and prints the results. Files that keep no state are
+ * reopened for each request. No request can wait: there is data to read and room to
+ * write.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -170,7 +171,7 @@ struct kind {
 	int (*open)(void);
 };
 
-/* Files on which the file system affects the result; then other files. */
+/* First the files whose file system affects the result, then other files. */
 static const struct kind files[] = {
 	{ "a regular file", open_regular },
 	{ "an O_DIRECT file", open_direct },
@@ -221,7 +222,10 @@ enum member { NONE, RW_FLAGS, FLAGS, PRIORITY, RESERVED, BUF, NBYTES, OFFSET };
 
 enum { NOWAIT = 0x8 };
 
-/* The flags as numbers, because a machine's headers may lack some names. */
+/*
+ * The changes that make a request unusual. Flags are numbers here, because older
+ * headers lack some names.
+ */
 static const struct change {
 	const char *name;
 	enum member member;
@@ -296,7 +300,11 @@ static void apply(const struct change *change, struct iocb *cb)
 	}
 }
 
-/* If a poll is not ready at once, it has no event here. Return: whether it has one. */
+/*
+ * Makes a request and prints its result. If the request is a poll that does not
+ * complete at once, does not wait for its event.
+ * Return: whether there was an event.
+ */
 static bool try_request(const char *key, aio_context_t ctx, struct iocb *cb)
 {
 	struct timespec at_once = { 0 },
@@ -318,7 +326,10 @@ static bool try_request(const char *key, aio_context_t ctx, struct iocb *cb)
 	return true;
 }
 
-/* Even in the kernel, a thread may see an event before the eventfd counts it. */
+/*
+ * Waits for the eventfd: even in the kernel, a thread may see an event before the
+ * eventfd counts it.
+ */
 static void note_signals(int efd, bool has_event)
 {
 	struct pollfd counted = { .fd = efd, .events = POLLIN };
@@ -328,7 +339,10 @@ static void note_signals(int efd, bool has_event)
 	note("signalled", eventfd_read(efd, &count) ? 0 : (long)count);
 }
 
-/* Return: whether all requests of a row can use one descriptor. */
+/*
+ * Return: whether all requests of a test case can share this descriptor, because its
+ * data stays readable.
+ */
 static bool is_lasting(int fd)
 {
 	struct stat st;
@@ -338,7 +352,10 @@ static bool is_lasting(int fd)
 		S_ISDIR(st.st_mode));
 }
 
-/* Return: whether this kernel is too old for the fields of the change. */
+/*
+ * Return: whether the change uses a flag that this kernel lacks or supports for fewer
+ * files.
+ */
 static bool is_too_new(const struct change *change)
 {
 	enum { FIRST_RECENT = 0x20, LAST_RECENT = 0x100 };
@@ -352,8 +369,8 @@ static bool is_too_new(const struct change *change)
 }
 
 /*
- * Makes one request. A write with RWF_NOWAIT may or may not succeed; the row truncates what
- * such a write appended.
+ * Makes one request. A write to a file with RWF_NOWAIT may succeed or not, so the test
+ * case then restores the file's size.
  */
 static void run_change(const struct change *change, struct iocb cb,
 		       aio_context_t ctx, int efd)
@@ -389,7 +406,8 @@ static void run_row(void)
 	struct iocb cb;
 
 	/*
-	 * Before Linux 6.10 kernel AIO does not read files without read_iter.
+	 * Before Linux 6.10, kernel AIO cannot read these files, because they have no
+	 * read_iter.
 	 */
 	if (kind->open == open_timerfd || kind->open == open_urandom)
 		need_kernel_of(is_kernel_of_6_10(), "6.10");
@@ -420,7 +438,7 @@ static void run_row(void)
 	REFUSED("xfs", { "atomic*=event:EOPNOTSUPP", "atomic*=EOPNOTSUPP" }, \
 		{ "signalled=1", "signalled=0" }, { "ring_0.*", "ring_0.*" })
 
-/* Names of rows, as patterns of fnmatch(3). */
+/* The test cases with differences, by name (a pattern of fnmatch(3)) */
 static const struct {
 	const char *name;
 	const struct showing *differs;

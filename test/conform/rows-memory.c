@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User addresses that are not mapped, or that do not allow the call's access. The kernel
- * fails with EFAULT. The library faults on them as on any other bad pointer, except in
- * io_setup, unless UAIO_STRICT=1 makes it probe them first. These rows run with
- * UAIO_STRICT=1, with which there must be no difference, and without it.
+ * Addresses in user space that are not mapped, or that do not allow the access. The
+ * kernel fails with EFAULT. The library faults on such a pointer, except in io_setup,
+ * unless UAIO_STRICT=1 makes it check pointers first. These test cases run twice,
+ * without and with UAIO_STRICT=1. With UAIO_STRICT=1 no difference is allowed.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -119,7 +119,7 @@ static void events_unwritable(void)
 	note_result("read_only",
 		    call_getevents(ctx, 1, 1, pages_of(4096, PROT_READ), &now));
 	note_result("first_page", call_getevents(ctx, 1, 1, (void *)32, &now));
-	/* The page has room for two of three events, then is unmapped. */
+	/* The page has room for two of three events; an unmapped page follows. */
 	note_result("hole", call_getevents(ctx, 3, 3, page + 126, &now));
 	note_pending("left", ctx);
 	note_result("not_needed",

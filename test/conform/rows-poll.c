@@ -15,7 +15,9 @@
 #include "conform.h"
 #include "differences.h"
 
-/* Reaps a poll, and notes those bits of its result that its mask requested. */
+/*
+ * Gets a poll's event, and prints those bits of its result that its mask requested.
+ */
 static void reap_poll(const char *key, aio_context_t ctx, const struct iocb *cb)
 {
 	struct io_event ev;
@@ -111,7 +113,7 @@ static void poll_later(void)
 	note_pending("once", ctx);
 }
 
-/* Return: how many events a call that does not wait has found. */
+/* Return: how many events an io_getevents that does not wait has found. */
 static int poll_and_look_once(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -128,9 +130,10 @@ static int poll_and_look_once(void)
 }
 
 /*
- * When write() returns, the pipe has woken the poll. Under uaio, the fallback thread may be
- * executing the poll at that moment, and a call that does not wait does not wait for that
- * either. So the row tries several times: at least one try must find the event.
+ * When write() returns, the pipe has woken the poll. Under uaio, a thread of the
+ * library may be executing the poll at that moment. An io_getevents with a timeout of 0
+ * does not wait for that thread. So the test case tries several times: at least one try
+ * must find the event.
  */
 static void poll_later_no_wait(void)
 {

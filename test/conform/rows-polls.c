@@ -3,9 +3,9 @@
  * IOCB_CMD_POLL on every kind of file that can block: its result at once, and
  * after something happens to the file.
  *
- * A row (test case) is a kind of file and something that happens to it. It has a field for
- * each mask of a poll, each on a file of its own. The row cancels a poll that has not
- * completed.
+ * Each test case is for one kind of file and one event that happens to it. It has a
+ * field for each mask of a poll, and polls a new file for each mask. It cancels a poll
+ * that has not completed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static void give(const struct ends *ends, const struct stream_kind *kind)
 		kind->put(ends, 1);
 	else
 		REQUIRE(write(ends->peer, bytes, 10) == 10);
-	/* Wait, as a timer takes time to expire. */
+	/* Wait until the file is ready, because a timer takes time to expire. */
 	REQUIRE(poll(&given, 1, PATIENCE_MS) == 1);
 }
 
@@ -87,10 +87,14 @@ static void empty(const struct ends *ends, const struct stream_kind *kind)
 	drain_stream(ends->peer);
 }
 
-/* Happenings leave out members that they do not use. */
+/* The initializers of struct happening leave out members that they do not use. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-/* A socket's wake-up for data also reports urgent data, and the reverse. */
+/*
+ * In the kernel, the wake-up for normal data of a socket also completes a poll for
+ * urgent data. The wake-up for urgent data also completes a poll for normal data. Under
+ * uaio neither happens.
+ */
 #define WAKES(mask, bit, ...)                                                  \
 	SHOWINGS(                                                              \
 		{ &differs_poll_bits, NULL,                                    \
@@ -101,7 +105,7 @@ static void empty(const struct ends *ends, const struct stream_kind *kind)
 static const struct happening {
 	const char *name;
 	unsigned kinds;
-	bool is_full; /* fill `own` before the event happens */
+	bool is_full; /* whether ends.own is filled before it is polled */
 	void (*happen)(const struct ends *ends, const struct stream_kind *kind);
 	const struct showing *differs;
 } happenings[] = {
@@ -158,7 +162,10 @@ enum {
 
 struct row rows_polls[NR_ROWS_MAX + 1];
 
-/* Waits long for an event that must come, and only a moment for an event that must not. */
+/*
+ * Waits long for the poll's event if poll(2) reports that it must come, otherwise only
+ * a moment.
+ */
 static bool reap_poll(aio_context_t ctx, const struct pollfd *asked,
 		      struct io_event *ret_event)
 {
@@ -192,7 +199,9 @@ static void cancel_poll(const char *mask, aio_context_t ctx, struct iocb *cb)
 		note_text(mask, "lost");
 }
 
-/* Even on the same machine a packet takes time to arrive. */
+/*
+ * Waits until a TCP packet has arrived, which takes time even on the same machine.
+ */
 static void await_news(const struct ends *ends, const struct stream_kind *kind)
 {
 	struct pollfd news = { .fd = ends->own,
@@ -203,9 +212,10 @@ static void await_news(const struct ends *ends, const struct stream_kind *kind)
 }
 
 /*
- * When one end of a Unix socket closes, the kernel first notifies the other end, then frees
- * the data that this end had written. A poll that is executed between these two steps still
- * finds the socket full, in the library and in the kernel.
+ * Return: whether the result of the poll is open: with or without POLLOUT. When one end
+ * of a Unix socket closes, the kernel first notifies the other end, then frees the data
+ * that the other end had written. Between these two steps, a poll still finds the
+ * socket full, both in the library and in the kernel.
  */
 static bool may_be_full_yet(const struct happening *happening,
 			    const struct stream_kind *kind)
@@ -228,8 +238,8 @@ static void try_mask(aio_context_t ctx, const char *name, uint64_t mask)
 	kind->open(happening->is_full, &ends);
 	if (happening->is_full)
 		/*
-		 * Fills the file before any request is made, as a request would notice the
-		 * O_NONBLOCK used for that.
+		 * Fill the file before the request: filling sets O_NONBLOCK for a
+		 * moment, which the request would notice.
 		 */
 		fill_stream(ends.own, 1000);
 	asked.fd = ends.own;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* aio_cancel and aio_fsync: requests that run or are queued. */
+/* aio_cancel and aio_fsync, while other requests are executed or queued */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -25,7 +25,7 @@ static struct aiocb *done_read(int fd)
 	return cb;
 }
 
-/* The descriptor is valid, and all its requests are complete. */
+/* Cancels on a valid descriptor whose requests are all complete. */
 static void what_is_done(void)
 {
 	int fd = file_of("file", 100, O_RDWR);
@@ -76,7 +76,10 @@ static void bad_descriptors(void)
 	note_call("closed_one", aio_cancel(fd, cb));
 }
 
-/* glibc cannot cancel a request that one of its threads is executing. */
+/*
+ * Cancels a read that waits. glibc cannot: one of its threads is executing the read.
+ * The library can.
+ */
 static void what_waits(void)
 {
 	int writer;
@@ -105,7 +108,10 @@ static int nr_in(int fd)
 	return nr;
 }
 
-/* A pipe that one write fills. The requests queued after that write have not begun. */
+/*
+ * A pipe that the first write fills, so that the writes in `more` wait in the queue and
+ * have not begun.
+ */
 struct queued {
 	int reader, writer;
 	struct aiocb *first, *more[3];
@@ -226,7 +232,7 @@ static void waited_for(void)
 	note_call("suspend_for", aio_suspend(&cb, 1, &long_time));
 }
 
-/* Notification of cancelled requests */
+/* Whether cancelled requests are notified */
 
 static volatile sig_atomic_t nr_signals, last_value, last_error;
 static struct aiocb *last;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* lio_listio: what it accepts, what it returns, and whom it notifies. */
+/* lio_listio: which lists it accepts, its results, and its notifications */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -312,7 +312,7 @@ static void cancelled_member(void)
 
 static sigset_t set;
 
-/* Waits up to that many seconds for the signal, and notes it. */
+/* Waits up to so many seconds for the signal, and prints the signal's data. */
 static void note_signal(const char *key, time_t seconds)
 {
 	const struct timespec timeout = { .tv_sec = seconds,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a program is notified of a completion: by a signal, or by a function that
- * a thread calls. This file also tests the functions' names: it uses those
- * without 64, the other files those with 64.
+ * How a program is notified of a completion: by a signal, or by a function that a
+ * thread calls. This file calls the functions by their names without 64 (aio_read), and
+ * the other files by their names with 64 (aio_read64).
  */
 #undef _FILE_OFFSET_BITS
 #include <dlfcn.h>
@@ -259,7 +259,7 @@ static struct aiocb *with_call(struct aiocb *cb, pthread_attr_t *attr)
 	return cb;
 }
 
-/* Return: whether the function is called within PATIENCE_MS. */
+/* Return: whether the notification function is called within PATIENCE_MS. */
 static bool is_called(void)
 {
 	struct timespec until;
@@ -383,7 +383,7 @@ static void fails_and_calls(void)
 	note("error", seen.error == EBADF);
 }
 
-/* Each call of the function submits the next request. */
+/* The notification function: each of its calls submits the next request. */
 static void go_on(union sigval arg)
 {
 	(void)arg;
@@ -404,7 +404,10 @@ static void chain_of_calls(void)
 	note("calls", seen.nr_calls);
 }
 
-/* The function calls all wait for each other, so each needs a thread of its own. */
+/*
+ * All calls of the notification function wait for each other, so each needs a thread of
+ * its own.
+ */
 static pthread_barrier_t all;
 
 static void meet(union sigval arg)
@@ -580,7 +583,10 @@ static void old_versions(void)
 	note("same", old_read == aio_read);
 }
 
-/* The lio_listio before GLIBC_2.4 does not notify for single members. */
+/*
+ * The version of lio_listio before GLIBC_2.4 sends no notifications for single members
+ * of the list.
+ */
 static void first_version_of_lists(void)
 {
 	struct aiocb *list[] = { with_signal(a_read(), SIGUSR1, 1) };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which requests wait for which: requests of one descriptor, of many, and of
- * one that is closed. The C library serialises the requests of a descriptor,
- * and has a thread for each of up to twenty descriptors.
+ * Which requests wait for which: requests of one descriptor, of many descriptors, and
+ * of a closed one. glibc executes the requests of a descriptor one after another, and
+ * has a thread for each of up to twenty descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,9 +21,9 @@
 enum { MOMENT_MS = 1000 };
 
 /*
- * Notes the request's state once it is complete, or after a moment in which all other
- * threads sleep. It is for requests that either glibc or the library completes at once,
- * while the other never completes them.
+ * Prints the request's state once the request is complete, or after a second in which
+ * all other threads sleep. It is for requests that complete at once in glibc but never
+ * in the library, or the reverse.
  */
 static void note_soon(const char *key, const struct aiocb *cb)
 {

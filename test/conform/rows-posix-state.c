@@ -178,7 +178,8 @@ static int odd_timeout(void)
 	const struct aiocb *cb = waiting_read(&writer);
 
 	/*
-	 * As it aborts, the child may print a message, which must not be taken for a field.
+	 * Close stderr: a child that aborts may print a message, which would be
+	 * mistaken for a field.
 	 */
 	close(STDERR_FILENO);
 	note_suspend("nanoseconds", &cb, 1,
@@ -399,7 +400,10 @@ static void in_handler_of_suspend(void)
 struct sleeper {
 	const struct aiocb *cb;
 	int state, type;
-	bool is_pending; /* the cancel is pending before the thread makes the call */
+	/*
+	 * pthread_cancel() is called for the thread before it calls aio_suspend()
+	 */
+	bool is_pending;
 	uint32_t tid; /* atomic */
 	long ret;
 };

@@ -26,7 +26,10 @@
 
 enum { FILE_BYTES = 8192, READY_BYTES = 256, NR_ROWS = 128 };
 
-/* The kinds of files. Each try opens a new file, which is ready for any request. */
+/*
+ * The kinds of files. For each request a function opens a new file, which is ready for
+ * any request.
+ */
 
 static int none(void)
 {
@@ -520,7 +523,10 @@ static const struct row others[] = {
 	NO_ROW,
 };
 
-/* Files that cannot be read or written, in requests whose buffer is also bad. */
+/*
+ * What differs for a request with two mistakes: the file cannot be read or written, and
+ * the buffer is bad
+ */
 static const struct pair both_bad[] = {
 	{ "kernel=EINVAL,-1", "kernel=EFAULT,-1" },
 	{ "huge=EINVAL,-1", "huge=EFAULT,-1" },

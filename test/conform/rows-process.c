@@ -168,7 +168,10 @@ static void exit_finishes_direct_writes(void)
 
 enum { NR_KILLED = 20 };
 
-/* Submits writes, each of which has to wait for the disk. */
+/*
+ * Submits writes to a file with O_DSYNC, each of which waits for the disk, then kills
+ * itself.
+ */
 static int child_is_killed(void)
 {
 	aio_context_t ctx = new_context(64);
@@ -193,8 +196,8 @@ static bool all_are_written(void)
 }
 
 /*
- * On a busy machine the child may kill itself too late, after all is written. So the row
- * only accepts that all was written if that happens several times.
+ * On a busy machine the child may kill itself only after all is written. So the test
+ * case prints all_written=1 only if all was written in each of several tries.
  */
 static void killed_with_writes(void)
 {
@@ -214,7 +217,7 @@ static void killed_with_writes(void)
 	note("all_written", are_written);
 }
 
-/* Return: the number of open descriptors that are at least `first`. */
+/* Return: how many descriptors from `first` on are open. */
 static long nr_open(int first)
 {
 	long nr = 0;
@@ -237,7 +240,10 @@ static long nr_threads(void)
 	return nr - 2; /* "." and ".." */
 }
 
-/* A poll waits while its descriptor is closed, and then all other descriptors are. */
+/*
+ * Prints which threads and descriptors a waiting poll needs. Then closes the poll's
+ * descriptor and all descriptors from 512 on; the poll must still complete.
+ */
 static void threads_and_descriptors(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -282,7 +288,10 @@ static void descriptors_all_taken(void)
 		;
 	close(fds[0]);
 	signal(SIGPIPE, SIG_IGN);
-	/* The reader may already be closed, so the result of write() is not noted. */
+	/*
+	 * The pipe may have no reader any more, so the result of write() is not
+	 * printed.
+	 */
 	(void)!write(fds[1], "x", 1);
 	note_result("reap", reap(ctx, 1, &ev));
 	ev.res = result_as_asked(&ev);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Differences between libaio's functions and syscall(2): errno, return values
- * and argument widths. Also other system calls made by syscall(2).
+ * Differences between libaio's functions and syscall(2): errno, return values and
+ * argument widths. The file also tests other system calls by syscall(2).
  */
 #include <errno.h>
 #include <fcntl.h>

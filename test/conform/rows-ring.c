@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a client may do with its ring: reap without a system call, overwrite
- * fields, move the mapping.
+ * What a client may do with kernel AIO's ring: reap without a system call, overwrite
+ * fields, move the mapping
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -169,8 +169,8 @@ static void head_random(void)
 	size_t i;
 
 	/*
-	 * On a machine with one processor, the kernel makes a ring of another size, which
-	 * these reads do not fill.
+	 * Skip the test case on a machine with one processor: there the kernel makes a
+	 * ring of another size, which the reads of this test case would not fill.
 	 */
 	if (sysconf(_SC_NPROCESSORS_CONF) == 1)
 		skip("one-processor");
@@ -185,8 +185,8 @@ static void head_random(void)
 }
 
 /*
- * This head makes the ring look full, but the kernel counts free slots separately, outside
- * of the ring.
+ * A head past the tail makes the ring look full. The kernel accepts requests
+ * nevertheless, because it counts free slots outside of the ring.
  */
 static void head_past_tail(void)
 {
@@ -365,7 +365,10 @@ static void moved_large(void)
 	note_result("destroy", call_destroy(ctx));
 }
 
-/* Moves parts whose sizes are not multiples of the page size. */
+/*
+ * Tries mremap(2) on the ring with sizes that are not the ring's, such as parts of a
+ * page.
+ */
 static void moved_in_part(void)
 {
 	static const size_t sizes[][2] = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Buffered PREAD and PWRITE: lengths, offsets, buffers, the file's end, and
- * limits.
+ * Buffered PREAD and PWRITE: lengths, offsets, buffers, the end of the file, and limits
  */
 #include <fcntl.h>
 #include <limits.h>

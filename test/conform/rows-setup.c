@@ -126,8 +126,8 @@ static void header_nr(void)
 }
 
 /*
- * Each poll is of a descriptor that never becomes ready, so it occupies a slot
- * for good.
+ * Fills a context with polls of a descriptor that never becomes ready, so that each
+ * keeps its slot.
  */
 static void capacity(void)
 {

@@ -32,8 +32,8 @@ static void handle(int sig, int flags)
 }
 
 /*
- * Starts a process that sends SIGUSR1 to this process whenever this process sleeps. Return:
- * that sender.
+ * Starts a process that sends SIGUSR1 to this process whenever this process sleeps.
+ * Return: the process ID of the sender.
  */
 static pid_t signal_in_sleep(void)
 {
@@ -49,8 +49,9 @@ static pid_t signal_in_sleep(void)
 }
 
 /*
- * While this process sleeps in a wait, a helper sends one SIGUSR1, after which the wait
- * goes on. Then the helper completes the poll, which ends the wait.
+ * Makes a context with a poll. While this process sleeps in a wait, a helper sends one
+ * SIGUSR1, after which the wait goes on. Then the helper completes the poll, which ends
+ * the wait.
  */
 static aio_context_t context_with_poll_after_signal(void)
 {
@@ -134,8 +135,8 @@ static void interrupted_poll(void)
 	note_result("timed", call_getevents(ctx, 1, 1, &ev, &timeout));
 	note("handled", handled > 0);
 	/*
-	 * End the sender first: a wait for an event that is about to arrive may sleep, too,
-	 * and get a signal.
+	 * End the sender first: the next wait may sleep for a moment and would get a
+	 * signal.
 	 */
 	REQUIRE(kill(sender, SIGKILL) == 0);
 	REQUIRE(waitpid(sender, NULL, 0) == sender || errno == EINTR);

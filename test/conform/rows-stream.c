@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The results of requests that had to wait (stream.h). A row (test case) is a situation and
- * a kind of file.
+ * The results of requests that had to wait (stream.h). Each test case is for a
+ * situation and a kind of file.
  */
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,7 +15,8 @@
 bool by_calls;
 
 enum {
-	RWF_HIPRI_ = 0x1, /* missing in the headers of many machines */
+	/* RWF_* flags that the headers of many machines lack */
+	RWF_HIPRI_ = 0x1,
 	RWF_DSYNC_ = 0x2,
 	BIG = 300000, /* more bytes than any of these files can hold */
 };
@@ -255,7 +256,7 @@ static const struct situation situations[] = {
 	  STEPS({ WATCH }, { WRITE, BIG }, { WAITS, 0 }, { DRAIN }, { END, 0 },
 		{ UNWATCH }) },
 
-	/* Changes of a file's state of which the library is not notified */
+	/* The library is not notified of these changes of a file's state */
 	{ "a read does not wait once O_NONBLOCK was set by ioctl",
 	  BYTE_STREAMS | RECORDS | UDP | EVENTFD | SEMAPHORE | SIGNALFD,
 	  STEPS({ READ, 128 }, { PUT, 1 }, { END, 0 }, { NONBLOCK, 1 },
@@ -263,8 +264,8 @@ static const struct situation situations[] = {
 		{ PUT, 1 }, { READ, 128 }, { END, 3 }, { NONBLOCK, 0 },
 		{ READ, 128 }, { WAITS, 4 }, { PUT, 1 }, { END, 4 }) },
 	/*
-	 * It is open when the timer expires, so the row does not note whether the read
-	 * waits.
+	 * The timer expires at some later time. So, unlike the test case above, this
+	 * one does not start the timer before a read with O_NONBLOCK.
 	 */
 	{ "a timer's read does not wait once O_NONBLOCK was set by ioctl",
 	  TIMERFD,

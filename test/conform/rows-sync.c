@@ -154,7 +154,7 @@ static void eventfd_many(void)
 	}
 }
 
-/* The eventfd must count a completion before any thread can see the event. */
+/* The eventfd must count a completion before a thread can get its event. */
 static void eventfd_wakes(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -177,8 +177,8 @@ static void eventfd_wakes(void)
 }
 
 /*
- * A write completes the poll. A thread that reaps the poll's event must find the eventfd
- * already signalled.
+ * A write to a pipe completes a poll. A thread that then gets the poll's event must
+ * find the eventfd already signalled.
  */
 static void eventfd_in_time(void)
 {
@@ -217,7 +217,10 @@ static void eventfd_closed(void)
 	REQUIRE(dup2(fds[0], efd) == efd);
 	REQUIRE(write(fds[1], "x", 1) == 1);
 	note_result("reap", reap(ctx, 1, &ev));
-	/* The thread that completed the request may not have signalled the eventfd yet. */
+	/*
+	 * Poll, because the thread that completed the request may not have signalled
+	 * the eventfd yet.
+	 */
 	note("counted", poll(&counted, 1, PATIENCE_MS));
 	note("read", eventfd_read(copy, &count));
 	note("count", (long)count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Provided buffers in lists and arrays: which one is selected, and what
- * remains.
+ * Provided buffers, in lists and arrays: which buffer a request selects, and which
+ * buffers remain
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -85,7 +85,10 @@ static long unset_array(const struct uring *ring, int group)
 static void append(int bid, void *addr, uint32_t bytes)
 {
 	uint16_t tail = array->tail;
-	/* The first entry of the array also holds the tail of the ring of buffers. */
+	/*
+	 * Set the members one by one: in the first entry of the array, the reserved
+	 * member holds the ring's tail.
+	 */
 	struct io_uring_buf *buf =
 		(struct io_uring_buf *)array + (tail & (ENTRIES - 1));
 
@@ -103,7 +106,7 @@ static void append_some(int first, int nr, uint32_t bytes)
 		append(i, memory[i], bytes);
 }
 
-/* Creates a ring whose buffer group 3 is an array. */
+/* Creates a ring that has an array of buffers as buffer group 3. */
 static struct uring prepare(int flags)
 {
 	struct uring ring = new_uring(16, 0);
@@ -370,7 +373,10 @@ static void lists(void)
 	try_sqe("other", &ring);
 }
 
-/* Notes which of two buffers of a list remain, and the head of an array. */
+/*
+ * Prints which buffers of a list remain, and removes them. Of an array, prints the
+ * head, and registers an empty array in its place.
+ */
 static void note_fate(const char *key, struct uring *ring, int group)
 {
 	char name[64];
@@ -585,7 +591,10 @@ static void waiting(int group)
 	uring_submit(&ring);
 	note_cqes("cancelled", &ring, 2);
 	note_head("cancelled", &ring, 3);
-	/* Removes the buffer while a read waits, or lets another request select it. */
+	/*
+	 * While a read waits, removes its buffer (of a list), or lets a read of another
+	 * pipe select the buffer (of an array).
+	 */
 	some("provide_another", &ring, group, 4, 1);
 	read_to(&ring, group, ends[0], 10);
 	uring_submit(&ring);
@@ -718,7 +727,10 @@ static void vectors(void)
 		IOSQE_BUFFER_SELECT;
 	ring.sqes[(ring.prepared - 1) & ring.sq_mask].buf_group = 3;
 	uring_submit(&ring);
-	/* Change the vector: the kernel has copied it when the request was submitted. */
+	/*
+	 * Change the iovec, which must have no effect: the kernel copied it when the
+	 * request was submitted.
+	 */
 	iov[0].iov_len = 5;
 	REQUIRE(write(ends[1], "abcde", 5) == 5);
 	note_cqes("pipe", &ring, 1);
@@ -786,7 +798,10 @@ static void incremental_waiting(void)
 
 	REQUIRE(pipe(ends) == 0 && pipe(others) == 0);
 	append_some(0, 3, BYTES);
-	/* In each step two reads wait, and the first one becomes ready. */
+	/*
+	 * A read of the pipe `others` waits all the time. In each step a read of the
+	 * pipe `ends` waits, and then data is written to `ends`.
+	 */
 	read_to(&ring, 3, others[0], 10);
 	uring_submit(&ring);
 	for (i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
@@ -884,7 +899,7 @@ static void mistakes_of_shots(void)
 	note_head("all", &ring, 3);
 }
 
-/* Notes each shot (completion) of a multishot read, and how the read ends. */
+/* Prints each shot (completion) of a multishot read, and how the read ends. */
 static void shots(int group, int flags)
 {
 	struct uring ring = prepare(flags);
@@ -949,8 +964,8 @@ static void shots_by_a_worker(void)
 	shots_to(&ring, 1, fd)->flags |= IOSQE_ASYNC;
 	note_result("submitted", uring_submit(&ring));
 	/*
-	 * There is no way to see whether the worker has tried. If it tries later, the
-	 * result is the same.
+	 * A program cannot see whether the worker has made its first attempt to read.
+	 * If the worker makes it later, the result is the same.
 	 */
 	usleep(20000);
 	for (i = 0; i < 3; i++) {
@@ -959,7 +974,9 @@ static void shots_by_a_worker(void)
 	}
 }
 
-/* Arrays in the ring's memory, which the client maps. */
+/*
+ * Arrays of buffers in the ring's memory, which the client maps (IOU_PBUF_RING_MMAP).
+ */
 static void mapped(void)
 {
 	struct uring ring = new_uring(16, 0);
@@ -1007,7 +1024,7 @@ static void mapped(void)
 	note("tail", array->tail);
 }
 
-/* Arrays are registered and unregistered. One array exists until its ring is closed. */
+/* Registers and unregisters arrays. One array exists until its ring is closed. */
 static void lives(void)
 {
 	struct uring ring = prepare(0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bundles (one request uses several provided buffers), and multishot receives
- * that have a limit.
+ * Bundles (one request that uses several provided buffers), and multishot receives with
+ * a limit
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -72,7 +72,7 @@ static void append(int first, int nr)
 		append_bytes(i, BYTES);
 }
 
-/* Provides a list of nr buffers, from index first on. */
+/* Provides nr buffers as a list: memory[first] and the elements after it. */
 static void provide(struct uring *ring, int first, int nr)
 {
 	uring_provide(ring, GROUP, memory[first], BYTES, first, nr);
@@ -123,7 +123,10 @@ static void note_raw(const char *key, const struct io_uring_cqe *cqe)
 	note_text(key, text);
 }
 
-/* Waits until all other threads sleep. Return: how many completions there are. */
+/*
+ * Waits until all other threads of the process sleep.
+ * Return: how many completions the ring then has.
+ */
 static uint32_t settle(const struct uring *ring)
 {
 	do
@@ -132,7 +135,9 @@ static uint32_t settle(const struct uring *ring)
 	return uring_settle(ring);
 }
 
-/* Notes all completions that are there, and how much of an array is used. */
+/*
+ * Prints all completions that have arrived, and how many buffers of an array are used.
+ */
 static void note_all(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -143,7 +148,10 @@ static void note_all(const char *key, struct uring *ring)
 	note_head(key, ring);
 }
 
-/* Receives bytes that have already arrived into that many buffers. */
+/*
+ * For several lengths, receives bytes that have already arrived into an array of `nr`
+ * buffers.
+ */
 static void receive_some(const char *name, uint16_t array_flags, uint32_t how,
 			 int nr)
 {
@@ -210,7 +218,10 @@ static void receives_now(void)
 	}
 }
 
-/* Receives into invalid buffers, which only a bundle checks. */
+/*
+ * Receives into a buffer whose length or address is 0. Only a bundle checks these
+ * values.
+ */
 static void receives_into_odd_ones(void)
 {
 	for (int i = 0; i < 4; i++) {
@@ -316,7 +327,10 @@ static void waits(void)
 	note_all("again", &ring);
 }
 
-/* No buffer is left. A multishot receive ends only when further data arrives. */
+/*
+ * Receives when no buffer is left. A multishot receive then ends only when further data
+ * arrives.
+ */
 static void none_left(void)
 {
 	for (uint32_t how = 0; how <= RECVSEND_BUNDLE; how += RECVSEND_BUNDLE) {
@@ -396,8 +410,8 @@ static void fill_socket(int fd)
 }
 
 /*
- * A bundle that waits to be sent keeps all its buffers, and sends no further bundle
- * afterwards.
+ * A request that sends a bundle and waits for room in the socket keeps all selected
+ * buffers. After this bundle, the request sends no further bundle.
  */
 static void waits_to_send(void)
 {
@@ -447,8 +461,9 @@ static void sends_all(void)
 }
 
 /*
- * Without IOSQE_BUFFER_SELECT, a bundle sends the memory that the SQE names. If it did not
- * have to wait, it then sends once more, with no bytes.
+ * Without IOSQE_BUFFER_SELECT, a SEND with RECVSEND_BUNDLE sends the memory that the
+ * SQE names. In the kernel, if this send did not have to wait, the request then sends
+ * again, with no bytes.
  */
 static void sends_own(void)
 {
@@ -592,8 +607,8 @@ static void mistakes(void)
 }
 
 /*
- * MSG_WAITALL waits until the selected buffer is full, or until the SQE's length has
- * arrived.
+ * A receive with MSG_WAITALL waits until its selected buffer is full, or until the
+ * SQE's length has arrived.
  */
 static void waits_for_all(void)
 {
@@ -626,7 +641,7 @@ static void waits_for_all(void)
 	}
 }
 
-/* Cancels a receive with MSG_WAITALL, and notes its result and flags. */
+/* Cancels a receive with MSG_WAITALL, and prints its result and flags. */
 static void waits_for_all_in_vain(void)
 {
 	for (uint32_t how = 0; how <= RECVSEND_BUNDLE; how += RECVSEND_BUNDLE) {
@@ -754,7 +769,7 @@ static void new_tcp_pair(int fds[2])
 	tcp_pair(fds);
 }
 
-/* Prepares a vectored send. The caller then changes one field. */
+/* Prepares a vectored send. The callers may then change fields of its SQE. */
 static struct io_uring_sqe *send_vectors(struct uring *ring, int op, int fd,
 					 const struct iovec *iov, size_t nr)
 {
@@ -824,7 +839,7 @@ static void vectors_zc(void)
 	vectors_by(IORING_OP_SEND_ZC);
 }
 
-/* A zero-copy message may be in a registered buffer. */
+/* A zero-copy message (SENDMSG_ZC) may lie in a registered buffer. */
 static void message_of_a_buffer(void)
 {
 	const struct iovec reg = { data, 100 };
@@ -856,8 +871,8 @@ static void message_of_a_buffer(void)
 }
 
 /*
- * Vectored sends that select a buffer, and vectors in operations other than SEND and
- * SEND_ZC.
+ * Submits vectored sends that select a provided buffer. Also sets SEND_VECTORIZED in
+ * operations other than SEND and SEND_ZC.
  */
 static void other_vectors(void)
 {
@@ -910,9 +925,10 @@ static void other_vectors(void)
 enum { NR_SOCKETS = 3, ATTEMPTS = 20 };
 
 /*
- * Consumes nr completions and describes their order: "0*33 1*33" stands for 33 completions
- * of the first socket, then 33 of the second. Return: the most completions by which one
- * socket was ahead of another.
+ * Consumes nr completions and describes their order: "0*33 1*33" stands for 33
+ * completions of the first socket, then 33 of the second.
+ * Return: the largest lead, which is the number of completions that one socket had more
+ * than another at some time.
  */
 static unsigned describe_turns(struct uring *ring, uint32_t nr, char *ret,
 			       size_t bytes)
@@ -944,7 +960,10 @@ static unsigned describe_turns(struct uring *ring, uint32_t nr, char *ret,
 	return furthest;
 }
 
-/* Sends messages of one buffer each to several sockets, then receives them. */
+/*
+ * Sends messages, each as large as one buffer, to several sockets. Receives them by a
+ * multishot receive on each socket. Passes on the results of describe_turns().
+ */
 static unsigned take_turns(uint32_t how, uint32_t len, unsigned nr_messages,
 			   uint32_t nr_completions, char *ret, size_t bytes)
 {
@@ -974,9 +993,10 @@ static unsigned take_turns(uint32_t how, uint32_t len, unsigned nr_messages,
 }
 
 /*
- * A thread of the library may receive from the first sockets before the program's thread
- * has submitted the last receive. Then the first sockets are ahead by more than a turn, and
- * the row tries again.
+ * Prints in which order the multishot receives of take_turns() complete. A thread of
+ * the library may receive from the first sockets before the program's thread has
+ * submitted the last receive. If the lead of a socket is therefore larger than `turn`,
+ * the test case tries again.
  */
 static void note_turns(const char *key, uint32_t how, uint32_t len,
 		       unsigned nr_messages, uint32_t nr_completions,

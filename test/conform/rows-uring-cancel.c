@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Cancelling by each key, with each flag, and the canceller's result. */
+/*
+ * Cancelling requests by each key and with each flag, and the results of the cancel
+ * requests
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -118,8 +121,9 @@ static void by_descriptor(void)
 }
 
 /*
- * Before Linux 6.10, a process cannot find out whether two descriptors share an open file.
- * So uaio treats them as different files.
+ * This test case prints nothing before Linux 6.10. On such kernels a process cannot
+ * query whether two descriptors share an open file, so uaio treats the two as different
+ * files.
  */
 static void by_duplicate(void)
 {
@@ -317,7 +321,10 @@ static void of_other_ring(void)
 	note_ready("left", &ring);
 }
 
-/* The cancel request must complete before the request that it cancels. */
+/*
+ * Prints the order of completions: the cancel request must complete before the request
+ * that it cancels.
+ */
 static void in_their_order(void)
 {
 	struct uring ring = prepare();
@@ -356,7 +363,10 @@ static void in_their_order(void)
 	cancel(&ring, target, -1, 0);
 	note_result("submit", uring_submit(&ring));
 	note_in_order("together", &ring, 3);
-	/* The cancel request is part of a chain, whose other requests then start. */
+	/*
+	 * Here the cancel request is the second of three requests in a chain. The third
+	 * request must start after it.
+	 */
 	target = timeout(&ring);
 	uring_submit(&ring);
 	sqe_of(&ring, IORING_OP_NOP, -1)->flags = IOSQE_IO_LINK;
@@ -381,8 +391,8 @@ static void skipped(void)
 }
 
 /*
- * Cancels a request that blocks in a thread. The results are not noted, because the thread
- * may not have blocked yet.
+ * Test cases that cancel a request which blocks in a worker. They print only whether
+ * the request fails, because the worker may not have blocked yet.
  */
 
 static void note_end(const char *key, struct uring *ring, uint64_t target)
@@ -449,7 +459,7 @@ static void read_by_a_thread(void)
 	struct io_uring_sqe *sqe =
 		sqe_rw(&ring, IORING_OP_READ, quiet[0], buf, 1, 0);
 
-	/* RWF_NOAPPEND has no effect on a read. */
+	/* Set RWF_NOAPPEND, which has no effect on a read. */
 	sqe->flags = IOSQE_ASYNC;
 	sqe->rw_flags = 0x20;
 	note_end("noappend", &ring, sqe->user_data);

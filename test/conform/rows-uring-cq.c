@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Completions: skipped, overflowing, and signalled by an eventfd. */
+/*
+ * Completions that are skipped, that overflow the ring, or that signal an eventfd
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -208,7 +210,10 @@ static void eventfd_counts(void)
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	uring_submit(&ring);
 	note_result("one", read_count(fd));
-	/* The kernel may signal the eventfd once or three times. */
+	/*
+	 * For the next two requests, the kernel may signal the eventfd once or three
+	 * times. So print only whether the eventfd was signalled.
+	 */
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	uring_submit(&ring);
@@ -230,8 +235,9 @@ static void eventfd_counts(void)
 }
 
 /*
- * Waits for the eventfd, which may be signalled after the completion is visible. Return:
- * its count.
+ * Waits until the eventfd is signalled, which may happen after the completion is
+ * visible.
+ * Return: the eventfd's count.
  */
 static long await_count(int fd)
 {
@@ -287,13 +293,19 @@ static void eventfd_async(void)
 	uring_submit(&ring);
 	note_result("chain", await_count(fd));
 	note_cqes("cqe", &ring, 4);
-	/* The worker also executes the next request of the chain. */
+	/*
+	 * The worker executes the request with IOSQE_ASYNC and the next one of its
+	 * chain, so both signal the eventfd.
+	 */
 	sqe_of(&ring, IORING_OP_NOP, -1)->flags = IOSQE_ASYNC | IOSQE_IO_LINK;
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	uring_submit(&ring);
 	note_result("chain_of_worker", await_counts(fd, 2));
 	note_cqes("cqe", &ring, 2);
-	/* Requests that could complete at once, but have IOSQE_ASYNC. */
+	/*
+	 * Requests that could complete at once, but are executed by a worker because of
+	 * IOSQE_ASYNC
+	 */
 	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
 	sqe_rw(&ring, IORING_OP_SEND, sockets[0], &byte, 1, 0)->flags =
 		IOSQE_ASYNC;
@@ -309,8 +321,8 @@ static void eventfd_async(void)
 	note_result("fault", await_count(fd));
 	note_cqes("cqe", &ring, 3);
 	/*
-	 * For a failed read or write by a worker, the eventfd is not signalled. Nor is it
-	 * for requests that this failure cancels.
+	 * A read or write that fails in a worker does not signal the eventfd. The
+	 * requests that this failure cancels do not signal it, either.
 	 */
 	sqe_rw(&ring, IORING_OP_READ, open(".", O_RDONLY), &byte, 1, 0)->flags =
 		IOSQE_ASYNC | IOSQE_IO_LINK;
@@ -322,8 +334,8 @@ static void eventfd_async(void)
 	uring_submit(&ring);
 	note_cqes("full", &ring, 1);
 	/*
-	 * For other calls that fail in a worker, the eventfd is signalled, but not for
-	 * requests that the failure cancels.
+	 * Other operations that fail in a worker signal the eventfd, but requests that
+	 * the failure cancels do not.
 	 */
 	sqe_rw(&ring, IORING_OP_OPENAT, AT_FDCWD, "none", 0, 0)->flags =
 		IOSQE_ASYNC | IOSQE_IO_LINK;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening and closing files in a ring's table, and other changes of it. */
+/*
+ * Opening and closing files in a ring's table of registered files, and other changes of
+ * the table
+ */
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/resource.h>
@@ -182,7 +185,10 @@ static void ranges(void)
 	open_at("outside", &ring, 7);
 }
 
-/* The last open or close of a slot determines which slot is chosen next. */
+/*
+ * The kernel chooses the next free slot by the slot that was opened or closed most
+ * recently.
+ */
 static void hints(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -367,8 +373,7 @@ static void installs(void)
 }
 
 /*
- * With a personality, an SQE may not install a descriptor, whether or not the SQE is valid
- * otherwise.
+ * FIXED_FD_INSTALL with a personality fails, whether or not the SQE is otherwise valid.
  */
 static void install_as_another(void)
 {
@@ -463,7 +468,9 @@ static void gone_table(void)
 	open_at("any", &ring, ANY);
 }
 
-/* A splice looks up both its files when it starts. */
+/*
+ * A splice that is linked after other requests looks up both its files when it starts.
+ */
 static void spliced(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -474,8 +481,9 @@ static void spliced(void)
 	REQUIRE(pipe(ends) == 0);
 	for (i = 0; i < 3; i++) {
 		/*
-		 * The file in the slot is opened before the splice starts, or is closed
-		 * before, or never exists.
+		 * Before the splice starts, the chain opens a file in slot 1 (i = 0),
+		 * or opens and closes it (i = 1). With i = 2 the slot is empty from the
+		 * start.
 		 */
 		if (i < 2)
 			open_of(&ring, "/dev/zero", O_RDONLY, 1)->flags =

@@ -91,7 +91,10 @@ static void some_of_all(void)
 	note_in_order("nop", &ring, 5);
 }
 
-/* Submits four requests. The second is refused at submission, or fails. */
+/*
+ * Submits four requests, of which the second is refused at submission, or fails when it
+ * is executed.
+ */
 static void with_bad_second(const char *key, uint32_t ring_flags, int opcode,
 			    uint8_t sqe_flags, uint32_t get)
 {
@@ -121,7 +124,10 @@ static void stop_at_bad(void)
 	with_bad_second("opcode_get", 0, 200, 0, GET);
 	with_bad_second("flags", 0, IORING_OP_NOP, 0x80, 0);
 	with_bad_second("select", 0, IORING_OP_NOP, IOSQE_BUFFER_SELECT, 0);
-	/* A mistake that is found only at execution does not stop the submission. */
+	/*
+	 * If a mistake is found only when its request is executed, the call still
+	 * submits the later requests.
+	 */
 	with_bad_second("executed", 0, IORING_OP_READ, 0, 0);
 }
 
@@ -459,7 +465,10 @@ static void sqpoll(void)
 	note("dropped", *ring.sq_dropped);
 }
 
-/* The SQPOLL thread continues after an error at which io_uring_enter would stop. */
+/*
+ * The SQPOLL thread continues after a refused submission, at which io_uring_enter would
+ * stop.
+ */
 static void sqpoll_goes_on(void)
 {
 	struct uring ring = new_uring(8, IORING_SETUP_SQPOLL);
@@ -470,7 +479,10 @@ static void sqpoll_goes_on(void)
 	uring_publish(&ring);
 	note_result("wakeup", uring_enter(ring.fd, 6, 0, IORING_ENTER_SQ_WAKEUP,
 					  NULL, 0));
-	/* Polls the ring in memory, because a call that waits would submit again. */
+	/*
+	 * Read the ring's tail in memory again and again: a call of io_uring_enter that
+	 * waits would submit requests as well.
+	 */
 	for (int i = 0; i < PATIENCE_MS && uring_ready(&ring) < 5; i++)
 		usleep(1000);
 	note("ready", uring_ready(&ring));

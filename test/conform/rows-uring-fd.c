@@ -92,8 +92,8 @@ static void closed_by_range(void)
 }
 
 /*
- * Closes by a system call instruction of its own, as statically linked liburing does since
- * 2.2.
+ * Closes a descriptor by a `syscall` instruction, as statically linked liburing does
+ * since 2.2, and not by a function of the C library.
  */
 static void close_by_instruction(int fd)
 {
@@ -114,8 +114,10 @@ static void close_by_instruction(int fd)
 }
 
 /*
- * Polls a ring by poll(), closes it without the library noticing, and gives its descriptor
- * to the read end of a pipe. Return: another ring.
+ * Creates two rings. Polls the first by poll(), then closes it by a `syscall`
+ * instruction, which the library does not notice. The read end of a new pipe then gets
+ * the first ring's descriptor.
+ * Return: the second ring.
  */
 static struct uring with_pipe_at_old_ring(int *ret_reader, int *ret_writer)
 {
@@ -187,13 +189,19 @@ static void closed_with_requests(void)
 	note_result("submit", uring_submit(&ring));
 	uring_unmap(&ring);
 	note_result("close", close(ring.fd));
-	/* The request has ended, so it must not keep the pipe's read end open. */
+	/*
+	 * The request has kept the pipe's read end open. Closing the ring must have
+	 * ended the request, and so closed the read end.
+	 */
 	close(quiet[0]);
 	note("hung_up",
 	     poll(&end, 1, PATIENCE_MS) == 1 && (end.revents & POLLERR));
 }
 
-/* A mapping keeps a ring alive, as a descriptor does. */
+/*
+ * The kernel keeps a ring alive while it is mapped, even if its descriptor is closed.
+ * uaio ends the ring when its descriptor is closed.
+ */
 static void closed_while_mapped(void)
 {
 	struct uring ring = prepare();
@@ -341,7 +349,10 @@ static void by_edge(void)
 	note_epoll("another", epoll, PATIENCE_MS);
 }
 
-/* Each call that moves overflowed completions into the ring counts as an edge. */
+/*
+ * Edge-triggered epoll: each io_uring_enter that moves overflowed completions into the
+ * ring is reported.
+ */
 static void by_edge_of_overflow(void)
 {
 	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE,
@@ -425,8 +436,8 @@ static void child_submits(void)
 }
 
 /*
- * A child's request completes while the ring is full, and the child ends before there is
- * room.
+ * A child's request completes while the ring is full, and the child ends before the
+ * ring has room.
  */
 static void child_overflows(void)
 {
@@ -444,7 +455,7 @@ static void child_overflows(void)
 	note("overflowed", uring_ready(&inherited));
 }
 
-/* A child cancels its parent's request, and uses resources that the parent registered. */
+/* A child cancels a request of its parent. */
 static int cancel_in_child(void)
 {
 	uint64_t cancelled = inherited.sqes[0].user_data;
@@ -536,8 +547,8 @@ static void parent_ends(void)
 }
 
 /*
- * A child waits for its own request. The request must complete, although the parent is
- * killed while it has requests, too.
+ * A child waits for its own request on the inherited ring. Its parent is killed
+ * meanwhile; the request must nevertheless complete.
  */
 static int waits_for[2], pids[2];
 
@@ -583,12 +594,16 @@ static void parent_is_killed(void)
 }
 
 /*
- * Runs in a child. When the file of a request of the killed parent becomes ready, it
- * reports how that request has ended: 'c' cancelled, 'o' in another way, 'n' not at all.
+ * Runs in a child of the killed parent. Makes the file on which the parent's request
+ * waits ready, and reports how the request ends: 'c' cancelled, 'o' in another way, 'n'
+ * not at all.
  */
 static int hear_of_parents(void)
 {
-	/* The kernel cancels the parent's requests only some milliseconds after its end. */
+	/*
+	 * Wait a second: the kernel cancels the parent's requests only some
+	 * milliseconds after the parent's end.
+	 */
 	struct __kernel_timespec second = { .tv_sec = 1 };
 	uint64_t parents = inherited.sqes[0].user_data;
 	struct io_uring_cqe cqe;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * IORING_RECVSEND_POLL_FIRST and IORING_ACCEPT_POLL_FIRST: requests that wait for their
- * file before the first try.
+ * IORING_RECVSEND_POLL_FIRST and IORING_ACCEPT_POLL_FIRST: requests that wait until
+ * their socket is ready before they are tried for the first time
  */
 #include <errno.h>
 #include <stdio.h>
@@ -53,7 +53,10 @@ static struct io_uring_sqe *accept_of(struct uring *ring, int fd,
 	return sqe;
 }
 
-/* Notes the request's result. If the request waits, notes that and cancels the request. */
+/*
+ * Submits a request and prints its result. If the request waits, prints "waits" and
+ * cancels it.
+ */
 static void note_end(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -62,7 +65,8 @@ static void note_end(const char *key, struct uring *ring)
 	REQUIRE(uring_submit(ring) == 1);
 	snprintf(name, sizeof(name), "%s.ready", key);
 	/*
-	 * An accept is complete at once unless a worker executes it.
+	 * For an accept, do not print how many completions have arrived so far: a
+	 * worker may execute the accept, and then it completes later.
 	 */
 	if (!strstr(key, "accept"))
 		note_ready(name, ring);
@@ -120,7 +124,10 @@ static void receives(void)
 	}
 }
 
-/* A receive that polls first starts after a later receive without that flag. */
+/*
+ * In the kernel, a receive that polls first starts after a later receive without that
+ * flag. In uaio the two receives start in the order of submission.
+ */
 static void order(void)
 {
 	static char first[4], second[4];
@@ -179,7 +186,7 @@ static void held_up(void)
 	note_cqes("cqe", &ring, 2);
 }
 
-/* A cancel in the same submission must find the receive that polls first. */
+/* A cancel request in the same submission must find the send that polls first. */
 static void cancelled_at_once(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -216,7 +223,10 @@ static void does_not_wait(void)
 	note_end("accept.there", &ring);
 }
 
-/* poll() does not report POLLOUT when there is room for only a few bytes. */
+/*
+ * Sends with IORING_RECVSEND_POLL_FIRST, on sockets with and without room. While there
+ * is room for only a few bytes, poll() does not report POLLOUT.
+ */
 static void sends(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -313,8 +323,9 @@ static void low_water(void)
 	recv_of(&ring, fds[0], 100, 0);
 	note_end("few", &ring);
 	/*
-	 * The library's result may be 4 or 14: whether the receive is polled before the 4
-	 * bytes arrive depends on timing.
+	 * Print only whether the receive completes. Its result may be 4 or 14 in the
+	 * library: it depends on whether the receive is polled before the 4 bytes
+	 * arrive.
 	 */
 	recv_of(&ring, fds[0], 100, 0);
 	REQUIRE(uring_submit(&ring) == 1);
@@ -339,7 +350,7 @@ static void many_shots(void)
 	int fds[2];
 
 	pair_of(SOCK_STREAM, fds);
-	/* The multishot receive finds no provided buffer. */
+	/* First submit a multishot receive that finds no provided buffer. */
 	shots_of(&ring, fds[0]);
 	REQUIRE(uring_submit(&ring) == 1);
 	note("no_buffer.waits", uring_settle(&ring));
@@ -408,7 +419,7 @@ static void accepts_nonblock(void)
 	accepts_from(SOCK_NONBLOCK);
 }
 
-/* Notes the results of an accept, but not the numbers of descriptors. */
+/* Prints an accept's result and flags, but not the number of the new descriptor. */
 static void note_accepted(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -429,8 +440,8 @@ static void note_accepted(const char *key, struct uring *ring)
 }
 
 /*
- * A multishot accept with IOSQE_ASYNC: on a socket that reports no further connections, it
- * only waits for the first one.
+ * A multishot accept with IOSQE_ASYNC. A Unix socket does not report whether it has
+ * further connections. On such a socket the request ends after the first connection.
  */
 static void accepts_aside(void)
 {

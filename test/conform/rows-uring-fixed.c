@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Fixed files: tables, updates, tags, and what keeps a file open. */
+/* Registered files: tables, updates, tags, and what keeps a file open */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -104,7 +104,10 @@ static void kept_open(void)
 	fds[0] = pipes[1];
 	REQUIRE(set_files(&ring, fds, 1) == 0);
 	close(pipes[1]);
-	/* The table keeps the pipe's writer open until it is unregistered. */
+	/*
+	 * The table of registered files keeps the pipe's writer open, so the poll ends
+	 * only when the table is unregistered.
+	 */
 	sqe_of(&ring, IORING_OP_POLL_ADD, pipes[0])->poll32_events = POLLIN;
 	note_result("submit", uring_submit(&ring));
 	note_ready("open", &ring);
@@ -279,7 +282,10 @@ static void closed_in_chain(void)
 	note_cqes("cqe", &ring, 3);
 }
 
-/* Record locks, which the kernel drops when the process closes the file */
+/*
+ * Record locks (fcntl), which the kernel drops when the process closes any descriptor
+ * of the file
+ */
 
 static int locked;
 

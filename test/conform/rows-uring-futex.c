@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Futexes: which wake ends which wait, what is refused, and how a wait is
- * cancelled. The rows wake a futex as soon as the call that submitted the wait
- * has returned.
+ * Futexes: which wake ends which wait, what is refused, and how a wait is cancelled.
+ * The test cases wake a futex as soon as the call that submitted the wait has returned.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -67,7 +66,7 @@ static long wake(uint32_t *word, int nr)
 	return syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, nr, NULL, NULL, 0);
 }
 
-/* A call or a request wakes a waiting request, and no other request. */
+/* A futex call or a futex request wakes only the waits on its own futex. */
 static void woken(void)
 {
 	prepare();
@@ -195,15 +194,17 @@ static void mistakes_of_many(void)
 }
 
 /*
- * A vectored wait returns the index of the futex that woke it. A wake of a
- * futex without waiters returns 0.
+ * A vectored wait (FUTEX_WAITV) returns the index of the futex that woke it. A wake of
+ * a futex without waiters returns 0.
  */
 static void of_many(void)
 {
 	prepare();
 	put_waitv(3);
 	note_result("submit", uring_submit(&ring));
-	/* Change the vector: the kernel has copied it. */
+	/*
+	 * Change the vector, which must have no effect: the kernel has copied it.
+	 */
 	vector[1].uaddr = (uintptr_t)&words[3];
 	note("wake", wake(&words[3], 1));
 	note("wake", wake(&words[1], 1));
@@ -213,13 +214,13 @@ static void of_many(void)
 	note_result("submit", uring_submit(&ring));
 	note("wake", wake(&words[2], 1));
 	/*
-	 * The vector contains this word several times, so the result may be any of its
-	 * indices.
+	 * Do not print the result: the vector contains this futex several times, so any
+	 * of its indices may be returned.
 	 */
 	REQUIRE(uring_wait(&ring, 1));
 }
 
-/* A wait with all bits set is woken by any bit. */
+/* A wait whose mask has all bits is woken by a wake with any bit. */
 static void wakes_by_bits(void)
 {
 	prepare();
@@ -231,7 +232,10 @@ static void wakes_by_bits(void)
 	note_cqes("woken", &ring, 4);
 }
 
-/* A wait with some bits is woken, and counted, only by a wake with one of these bits. */
+/*
+ * In Linux, if the mask of a wait has some bits, only a wake with one of these bits
+ * wakes and counts the wait. The library refuses such a wait with EINVAL.
+ */
 static void waits_by_bits(void)
 {
 	prepare();
@@ -386,7 +390,9 @@ static void together(void)
 	note_cqes("chain", &ring, 3);
 }
 
-/* A futex of a NUMA node, whose number is stored after the futex's word. */
+/*
+ * Waits on a futex of a NUMA node. The word after the futex holds the node's number.
+ */
 static void of_nodes_by(uint32_t flags)
 {
 	static _Alignas(8) uint32_t words_of[2];
@@ -433,7 +439,7 @@ static void of_nodes(void)
 		of_nodes_by(flags);
 }
 
-/* Closing the ring ends the waits in it. */
+/* Closing the ring ends the futex waits of its requests. */
 static void left_behind(void)
 {
 	prepare();

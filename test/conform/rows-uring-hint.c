@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * IORING_CQE_F_SOCK_NONEMPTY: the completion of a receive reports that the socket has more
- * data.
+ * IORING_CQE_F_SOCK_NONEMPTY: by this flag, the completion of a receive reports that
+ * the socket has more data
  */
 #include <stdio.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static void take_hint(const char *name, const char *key, struct uring *ring)
 		note_text(whole, "none");
 }
 
-/* The operation that receives. */
+/* The operation that receives from the socket. */
 enum way { RECV, RECVMSG, READ, NR_WAYS };
 
 static void submit(struct uring *ring, enum way way, int fd, size_t len,
@@ -99,7 +99,10 @@ static void receive(const char *name, const char *key, struct uring *ring,
 	take_hint(name, key, ring);
 }
 
-/* The socket contains less data than the receive requests, as much, or more. */
+/*
+ * Receives from a socket that contains fewer bytes than the receive asks for, just as
+ * many, or more.
+ */
 static void receives_from(enum kind kind, enum way way)
 {
 	const char *name = names[kind];
@@ -117,7 +120,7 @@ static void receives_from(enum kind kind, enum way way)
 	receive(name, "then", &ring, way, fds[0], 4, 0);
 	receive(name, "nothing", &ring, way, fds[0], 10,
 		way == READ ? RWF_NOWAIT : MSG_DONTWAIT);
-	/* A receive that waits for data. */
+	/* Now submit a receive that waits until data arrives. */
 	submit(&ring, way, fds[0], 10, 0);
 	send_bytes(fds[1], data, 10);
 	take_hint(name, "waited", &ring);
@@ -166,7 +169,9 @@ static void with_flags(void)
 	}
 }
 
-/* With MSG_WAITALL: the requested data arrives in parts, and then more data. */
+/*
+ * With MSG_WAITALL, the requested data arrives in parts, and then more data arrives.
+ */
 static void all_in_parts(void)
 {
 	for (enum kind kind = TCP; kind <= STREAM; kind++) {
@@ -274,8 +279,9 @@ static void many_shots(void)
 }
 
 /*
- * All data is there at the first shot (completion). No edge reports the rest, as it comes
- * after an urgent mark or is less than the low-water mark.
+ * All data has arrived before the first shot (completion) of a multishot receive. The
+ * first shot returns only a part of the data. The other part follows an urgent mark, or
+ * is less than SO_RCVLOWAT, so the library's epoll reports no edge for it.
  */
 static void shots_of_parts(void)
 {
@@ -314,7 +320,10 @@ static void shots_of_parts(void)
 	}
 }
 
-/* The last completion has ENOBUFS, without the flag. */
+/*
+ * The last completion of a multishot receive has ENOBUFS, and lacks
+ * IORING_CQE_F_SOCK_NONEMPTY.
+ */
 static void no_room_for_more(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -330,7 +339,9 @@ static void no_room_for_more(void)
 	take_hint("cqe", "last", &ring);
 }
 
-/* Each message fills one buffer, with a header of 16 bytes. */
+/*
+ * A multishot RECVMSG: each message fills one buffer, after a header of 16 bytes.
+ */
 static void many_messages(void)
 {
 	for (enum kind kind = 0; kind < NR_KINDS; kind++) {
@@ -359,8 +370,8 @@ static void many_messages(void)
 }
 
 /*
- * The data for several receives arrives at once: less than all receives request, as much,
- * or more.
+ * Several receives wait, each on its own socket. Then each socket gets fewer bytes than
+ * its receive asks for, as many, or more.
  */
 static void many_at_once(void)
 {
@@ -393,7 +404,9 @@ static void many_at_once(void)
 	}
 }
 
-/* Each receive gets all data, and the other side has shut down its sending. */
+/*
+ * Each receive gets all data of a socket whose other side has shut down its sending.
+ */
 static void shut_at_once(void)
 {
 	enum { NR = 4 };
@@ -412,7 +425,9 @@ static void shut_at_once(void)
 		take_hint(names[STREAM], "shut", &ring);
 }
 
-/* One receive gets the data that another receive has left in the socket. */
+/*
+ * Two receives wait on one socket: the second gets the data that the first leaves.
+ */
 static void two_of_one_socket(void)
 {
 	for (enum kind kind = TCP; kind <= STREAM; kind++) {
@@ -431,7 +446,10 @@ static void two_of_one_socket(void)
 	}
 }
 
-/* The buffer's accessible memory ends within the received data. */
+/*
+ * The socket has 20 bytes, but only the first 15 bytes of the receive's buffer are
+ * accessible.
+ */
 static void memory_ends(struct uring *ring)
 {
 	char *pages = pages_of(8192, PROT_READ | PROT_WRITE);
@@ -446,7 +464,10 @@ static void memory_ends(struct uring *ring)
 	take_hint("memory", "ends", ring);
 }
 
-/* The rest of the data is separated by an urgent mark, or by descriptors that were sent. */
+/*
+ * A receive does not return all data of the socket: the rest follows an urgent mark, or
+ * was sent with descriptors.
+ */
 static void parts_of_a_stream(void)
 {
 	struct uring ring = new_uring(8, 0);

@@ -15,7 +15,7 @@
 
 enum { NOP_CQE32 = 32, NOP_INJECT = 1 };
 
-/* Notes all completions, each with the extra words after it. */
+/* Prints all completions, each with the extra words of its larger entry. */
 static void note_wide(const char *key, struct uring *ring)
 {
 	const bool is_wide = ring->cqe_slots > 1;
@@ -90,7 +90,9 @@ static void overflows(void)
 	}
 }
 
-/* With larger entries, a no-op may write extra words after its completion. */
+/*
+ * In a ring with larger entries, a no-op may write extra words after its completion.
+ */
 static void behind_completions(void)
 {
 	int i, k;
@@ -137,7 +139,10 @@ static void messages(void)
 static void set_addresses(struct io_uring_params *params, const void *sqes,
 			  const void *rings)
 {
-	/* Older headers call the last member reserved. */
+	/*
+	 * Write the members named user_addr by their offset: older headers name them
+	 * resv2.
+	 */
 	memcpy((char *)&params->sq_off + 32, &sqes, 8);
 	memcpy((char *)&params->cq_off + 32, &rings, 8);
 }
@@ -265,7 +270,10 @@ static void addresses(void)
 			     &params));
 }
 
-/* After the setup the client may unmap this memory and map something else there. */
+/*
+ * After io_uring_setup() the client may unmap the memory that it gave for the ring, and
+ * map something else there.
+ */
 static void unmapped(void)
 {
 	char *memory = some_memory(MAP_SHARED);
@@ -278,7 +286,9 @@ static void unmapped(void)
 	nops("nops", &ring);
 }
 
-/* A child waits for its parent's request, and consumes its completion. */
+/*
+ * A child waits until a request of its parent completes, and consumes the completion.
+ */
 static void for_a_child(void)
 {
 	struct uring ring = given_ring(some_memory(MAP_SHARED), 0);

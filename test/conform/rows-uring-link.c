@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Links, hard links, drains, and linked timeouts. */
+/* Chains (made by links and by hard links), drains, and linked timeouts */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -59,7 +59,10 @@ static void chain_breaks(void)
 	note_cqes("cqe", &ring, 5);
 }
 
-/* Prepares a read into an unregistered buffer, which fails as it begins. */
+/*
+ * Prepares a read into a fixed buffer that is not registered, which fails when it is
+ * executed.
+ */
 static struct io_uring_sqe *fails_late(struct uring *ring, uint8_t flags)
 {
 	struct io_uring_sqe *sqe = sqe_rw(ring, IORING_OP_READ_FIXED,
@@ -181,7 +184,10 @@ static void open_then_close(void)
 	note_cqes("cqe", &ring, 3);
 }
 
-/* A refused request ends its chain. The requests after it start a new chain. */
+/*
+ * A request that is refused at submission ends its chain. The requests after it start a
+ * new chain.
+ */
 static void refused_head(uint32_t flags)
 {
 	struct uring ring = new_uring(8, flags);
@@ -270,7 +276,10 @@ static void drain_of_nothing(void)
 	note_in_order("cqe", &ring, 1);
 }
 
-/* The length of the name is checked at submission, so the submission ends there. */
+/*
+ * A request with IOSQE_IO_DRAIN has a mistake: it is a GETXATTR whose name is too long.
+ * The kernel checks the name at submission, so the submission ends at this request.
+ */
 static void drain_of_mistake(void)
 {
 	static char name[400], value[8];
@@ -470,7 +479,10 @@ static struct io_uring_sqe *splice_of(struct uring *ring, int in,
 	return sqe;
 }
 
-/* Copies bytes of a file to another through a pipe, from in_off to out_off. */
+/*
+ * Copies bytes by two linked splices: from in_off of the first file through a pipe to
+ * out_off of the second file.
+ */
 static void copy(const char *key, struct uring *ring, const int files[2],
 		 const int ends[2], int64_t in_off, int64_t out_off,
 		 uint32_t bytes)
@@ -483,7 +495,7 @@ static void copy(const char *key, struct uring *ring, const int files[2],
 	note("written_at", lseek(files[1], 0, SEEK_CUR));
 	note("size", lseek(files[1], 0, SEEK_END));
 	REQUIRE(lseek(files[1], 0, SEEK_SET) == 0);
-	/* Notes the bytes that a broken chain has left in the pipe. */
+	/* Prints the bytes that a broken chain has left in the pipe. */
 	if (fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0)
 		note("left", read(ends[0], buf, sizeof(buf)));
 	fcntl(ends[0], F_SETFL, 0);
@@ -506,7 +518,9 @@ static void copied(void)
 	}
 	REQUIRE(pread(files[1], buf, 2, 5000) == 2);
 	note("copied", buf[0] * 256 + buf[1]);
-	/* The pipe has no reader. The splice fails, but must not raise SIGPIPE. */
+	/*
+	 * The pipe has no reader, so the splice fails. It must not raise SIGPIPE.
+	 */
 	close(ends[0]);
 	splice_of(&ring, files[0], 0, ends[1], -1, 100);
 	note_result("submit", uring_submit(&ring));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each operation of io_uring with each field changed, with each flag and on each kind of
- * file. Each row (test case) has a ring of its own.
+ * Each operation of io_uring: with each field of its SQE changed, with each flag, and
+ * on each kind of file. Each request has a ring of its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static struct uring new_op_uring(void)
 	return ring;
 }
 
-/* Submits the SQE alone on a ring, and notes its result. */
+/* Submits the SQE alone on a ring, and prints its result. */
 static void note_sqe(const char *key, const struct io_uring_sqe *sqe)
 {
 	struct uring ring = new_op_uring();
@@ -98,21 +98,33 @@ static const struct {
 	SPOILT("pad2_1", __pad2, 1),
 };
 
-/* Return: whether the field has no effect, or needs a newer kernel. */
+/*
+ * Return: whether the test leaves this changed field out for the operation. The
+ * comments below give the reasons.
+ */
 static bool is_left_out(size_t i)
 {
 	int opcode = this_op()->opcode;
 	bool moves = this_op()->has_offset || opcode == OP_READV_FIXED ||
 		     opcode == OP_WRITEV_FIXED;
 
-	/* The library refuses partial masks; see rows-uring-futex.c. */
+	/*
+	 * The library refuses a FUTEX_WAIT whose mask (addr3) does not have all bits.
+	 * rows-uring-futex.c tests such masks.
+	 */
 	if (opcode == OP_FUTEX_WAIT &&
 	    spoilt[i].offset == offsetof(struct io_uring_sqe, addr3))
 		return true;
-	/* This value polls for no event, so the poll never completes. */
+	/*
+	 * If the poll's events have this value, no event ever comes, and the poll never
+	 * completes.
+	 */
 	if (opcode == IORING_OP_POLL_ADD)
 		return spoilt[i].value == 0x40000000;
-	/* The field holds attributes of a read or a write. */
+	/*
+	 * This field holds attributes of a read or write, which the library does not
+	 * support.
+	 */
 	return moves &&
 	       spoilt[i].offset == offsetof(struct io_uring_sqe, __pad2);
 }
@@ -152,7 +164,10 @@ static const struct {
 	{ "async_drain_link", IOSQE_ASYNC | IOSQE_IO_DRAIN | IOSQE_IO_LINK },
 };
 
-/* Puts the request before a drain. The completion of the drain must come last. */
+/*
+ * Submits the request and then a no-op with IOSQE_IO_DRAIN, whose completion must come
+ * last.
+ */
 static void note_before_drain(const char *key, const struct io_uring_sqe *sqe)
 {
 	struct uring ring = new_op_uring();
@@ -166,7 +181,10 @@ static void note_before_drain(const char *key, const struct io_uring_sqe *sqe)
 	ring.sqes[1].flags = IOSQE_IO_DRAIN;
 	nr = uring_submit(&ring);
 	note_result(key, nr);
-	/* If the request is refused, the call stops and does not submit the drain. */
+	/*
+	 * If the request is refused, the call stops before the drain, so there are
+	 * fewer completions.
+	 */
 	while (nr-- > 0 && uring_wait(&ring, 1) && uring_take(&ring, &cqe)) {
 		if (cqe.user_data != last)
 			forget_opened(this_op(), &cqe);
@@ -196,8 +214,8 @@ static void note_skipped(const char *key, const struct io_uring_sqe *sqe,
 	is_next = uring_wait(&ring, 1);
 	if (is_next && ring.cqes[*ring.cq_head & ring.cq_mask].user_data == it)
 		/*
-		 * If the request is refused at submission, the next one of the chain
-		 * completes, too.
+		 * If the request is refused at submission, it has a completion, and the
+		 * next request of the chain may have one, too.
 		 */
 		is_next = this_op()->opcode == IORING_OP_LINK_TIMEOUT
 				  ? uring_settle(&ring) > 1
@@ -224,7 +242,10 @@ static void set_flags(void)
 	note_skipped("untold_async", &sqe, IOSQE_ASYNC);
 }
 
-/* Notes the request's result with a table of one file and one empty slot. */
+/*
+ * Registers a table of one file and one empty slot, and makes the request on slot
+ * `number`. Prints its result.
+ */
 static void note_fixed(const char *key, int fd, int number)
 {
 	struct uring ring = new_op_uring();
@@ -335,7 +356,10 @@ static int open_ready_epoll(void)
 	return fd;
 }
 
-/* Opens a ring that has a completion, because a request may wait until there is one. */
+/*
+ * Opens a ring that already has a completion, because a request on the ring's
+ * descriptor may wait until the ring has one.
+ */
 static int open_ring(void)
 {
 	struct uring ring = new_uring(1, 0);
@@ -408,8 +432,9 @@ static void try_files(void)
 }
 
 /*
- * Return: the difference of this operation from the kernel on some kind of file, if there
- * is one: with the library, a ring's descriptor has a file position.
+ * Return: how the library differs from the kernel for this operation on some kinds of
+ * files; NULL if it does not. With the library, a ring's descriptor has a file
+ * position, and URING_CMD on /dev/null fails.
  */
 static const struct showing *files_differ(const struct uring_op *op)
 {
@@ -441,8 +466,8 @@ static void make_rows_of(const struct uring_op *op)
 		&(struct row){ .run = spoil_fields, .about = op },
 		"%s with each field spoilt", op->name);
 	/*
-	 * A zero-copy send posts a second completion when the data has left,
-	 * and a drain waits for it.
+	 * Not for zero-copy sends: they post a second completion when the data has
+	 * left, and a drain waits for this second completion.
 	 */
 	if (op->opcode != IORING_OP_SEND_ZC &&
 	    op->opcode != IORING_OP_SENDMSG_ZC)

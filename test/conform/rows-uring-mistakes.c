@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mistakes of clients that random requests (test/uring/fuzz.py) have found: when each
- * mistake is found, whether the rest of the submission continues, and which resources the
- * failed request uses up.
+ * Mistakes in requests, which random tests (test/uring/fuzz.py) once made. The test
+ * cases show when a mistake is found, whether the other submissions go on, and which
+ * buffers the failed request uses up.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,10 @@ static int listener_of(int domain)
 	return fd;
 }
 
-/* Submits. Notes how many requests are accepted, and the results of nr requests. */
+/*
+ * Submits the prepared requests. Prints how many of them are accepted, and the results
+ * of nr requests.
+ */
 static void note_call(const char *key, struct uring *ring, uint32_t nr)
 {
 	char text[64];
@@ -139,7 +142,10 @@ static void messages_of_nobody(void)
 		}
 }
 
-/* An option's value is read only up to the option's size. */
+/*
+ * SETSOCKOPT reads an option's value only up to the option's size, so memory may end
+ * there.
+ */
 static void values_over_the_end(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -161,7 +167,7 @@ static void values_over_the_end(void)
 	}
 }
 
-/* Chains, and how many requests a call accepts */
+/* Mistakes in chains, and how many requests the submitting call accepts */
 
 static void mistakes_of_a_file(void)
 {
@@ -229,7 +235,7 @@ static void flags_of_newer_kernels(void)
 	}
 }
 
-/* Requests that must not wait */
+/* Requests with mistakes that must not wait for their file */
 
 static void sockets_that_listen(void)
 {
@@ -266,7 +272,11 @@ static void sockets_that_listen(void)
 	try_sqe("accept.async", &ring);
 }
 
-/* Requests that follow an accept that waits and a send that polls first. */
+/*
+ * Two requests wait on a listening socket: an accept, and a send that polls first.
+ * Later sends, receives, reads and writes on the socket must not wait for these two
+ * requests.
+ */
 static void behind_what_waits_to_listen(void)
 {
 	static const int opcodes[] = { IORING_OP_SEND, IORING_OP_RECV,
@@ -343,7 +353,7 @@ static void epoll_in_a_thread(void)
 	note_cqes("ready", &ring, 1);
 }
 
-/* A waitid without a child also writes to its result address. */
+/* A waitid of a process without children also writes to its result address. */
 static void no_children(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -365,7 +375,7 @@ static void no_children(void)
 	}
 }
 
-/* Invalid options are found when a wait begins. */
+/* Invalid options of waitid are found when the wait begins, not at submission. */
 static void options_of_a_wait(void)
 {
 	static const uint32_t options[] = { 0, ~0u, 1u << 29, 4 };
@@ -428,7 +438,7 @@ static struct io_uring_sqe *chooses(struct uring *ring, int opcode, int fd,
 	return sqe;
 }
 
-/* A failed send has used up its buffer. A failed receive has not. */
+/* A failed send uses up the buffer that it selected. A failed receive does not. */
 static void sends_that_fail(struct uring *ring)
 {
 	int full[2], gone[2];
@@ -496,8 +506,8 @@ static void empty_buffer(void)
 }
 
 /*
- * With IOSQE_ASYNC, a single receive selects its buffer at once; a multishot receive does
- * so when there is data.
+ * No buffer is provided. With IOSQE_ASYNC, a single receive selects its buffer at once,
+ * but a multishot receive only when there is data.
  */
 static void none_in_a_thread(void)
 {

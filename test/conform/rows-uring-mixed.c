@@ -40,7 +40,7 @@ static struct io_uring_sqe *nop(struct uring *ring, int is_wide, uint64_t data)
 	return sqe;
 }
 
-/* Consumes all completions, and notes each with its slot. */
+/* Consumes all completions, and prints each with its slot. */
 static void note_mixed(const char *key, struct uring *ring)
 {
 	uring_settle(ring);
@@ -129,8 +129,8 @@ static void at_the_end(void)
 }
 
 /*
- * The single-size completions come first. If the ring is full and a completion of double
- * size has overflowed, Linux 6.18 may overwrite a slot that the client has not read.
+ * Completions overflow, those of single size first. If a completion of double size
+ * overflows a full ring, Linux 6.18 may overwrite a slot that the client has not read.
  */
 static void overflows(void)
 {
@@ -145,7 +145,7 @@ static void overflows(void)
 		note_mixed("got", &ring);
 }
 
-/* A completion of double size counts as two for a wait. */
+/* One completion of double size ends a wait for two completions. */
 static void waits(void)
 {
 	struct __kernel_timespec span = span_of(PATIENCE_MS * MS);

@@ -22,7 +22,7 @@ static void prepare(void)
 	to = new_uring(8, 0);
 }
 
-/* Prepares a valid message. The row then changes one field. */
+/* Prepares a valid message. The test case then changes one field. */
 static struct io_uring_sqe *msg(int fd)
 {
 	struct io_uring_sqe *sqe = sqe_of(&from, IORING_OP_MSG_RING, fd);
@@ -32,7 +32,10 @@ static struct io_uring_sqe *msg(int fd)
 	return sqe;
 }
 
-/* Notes the completions in a ring, by the user_data that messages carry. */
+/*
+ * Prints the completions in a ring that receives messages, by the user_data that each
+ * message carries.
+ */
 static void note_messages(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -185,7 +188,7 @@ static void in_chains(void)
 	note_messages("async", &to);
 }
 
-/* A ring with two slots gets more messages than it can hold. */
+/* More messages are sent to a ring than its two slots can hold. */
 static void overflow(void)
 {
 	int i;
@@ -205,7 +208,10 @@ static void overflow(void)
 	note_cqes("from", &from, 5);
 }
 
-/* The arrival of a message signals an eventfd, ends a poll, and counts for a timeout. */
+/*
+ * A message signals the eventfd of the receiving ring, ends a poll of that ring, and
+ * counts as a completion for the timeout of that ring.
+ */
 static void heard_of(void)
 {
 	struct __kernel_timespec never = SPAN_NEVER;
@@ -230,7 +236,10 @@ static void heard_of(void)
 	note("signalled", nr > 0);
 }
 
-/* By io_uring_register(), without a sending ring */
+/*
+ * Messages by io_uring_register() (IORING_REGISTER_SEND_MSG_RING), which needs no
+ * sending ring
+ */
 
 static long send_blindly(const void *sqe, uint32_t nr)
 {
@@ -351,7 +360,7 @@ static void new_pipe(const char *key, void *to_fill, int pipe_flags)
 	try_sqe(key, &from);
 }
 
-/* Notes whether a byte written into one end comes out of the other. */
+/* Prints whether a byte written to pair[1] can be read from pair[0]. */
 static void note_pipe(const char *key, const int pair[2])
 {
 	char byte = 'a', got = 0;
@@ -399,7 +408,7 @@ static void pipes(void)
 	note_cqes("chain", &from, 3);
 }
 
-/* Creates a pipe in two slots of the table; the row names the first. */
+/* Creates a pipe in two slots of the table; file_index names the first. */
 static void pipe_at(const char *key, int *pair, uint32_t file_index,
 		    int pipe_flags)
 {

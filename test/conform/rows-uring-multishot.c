@@ -18,13 +18,13 @@ enum { GROUP = 7, BUFFERS = 8, BYTES = 256, ENTRIES = 8 };
 static char memory[BUFFERS][BYTES], data[8192];
 static struct io_uring_buf_ring *array;
 
-/* Provides a list of nr buffers, from index first on. */
+/* Provides nr buffers as a list: memory[first] and the elements after it. */
 static void provide(struct uring *ring, int first, int nr)
 {
 	uring_provide(ring, GROUP, memory[first], BYTES, first, nr);
 }
 
-/* Registers an empty array as the buffer group. */
+/* Registers an empty array of buffers as the group GROUP. */
 static void set_array(const struct uring *ring)
 {
 	struct io_uring_buf_reg reg = { .ring_entries = ENTRIES,
@@ -60,7 +60,7 @@ static struct io_uring_sqe *receive(struct uring *ring, int fd, uint32_t how)
 	return sqe;
 }
 
-/* Notes the next completion, and checks that there is no other. */
+/* Prints the next completion, and checks that there is no other. */
 static void note_next(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -197,8 +197,9 @@ static void full_ring(void)
 }
 
 /*
- * Waits for the request's end without consuming completions, so that the ring stays full. A
- * write with IOSQE_IO_DRAIN signals the end.
+ * Waits until all earlier requests have ended. Consumes no completion, so that the ring
+ * stays full. To notice the end, submits a write to a pipe with IOSQE_IO_DRAIN: the
+ * write is executed only after the earlier requests have ended.
  */
 static void await_end(struct uring *ring)
 {
@@ -214,8 +215,8 @@ static void await_end(struct uring *ring)
 }
 
 /*
- * The ring has overflowed before the request begins. So the request ends after one shot
- * (completion), which follows the earlier completions.
+ * The completion ring has overflowed before the receive begins. So the multishot
+ * receive ends after one shot (completion), which follows the earlier completions.
  */
 static void overflowed(void)
 {
@@ -315,7 +316,10 @@ static void note_message(const char *key, struct uring *ring,
 	note("is_sender", name->sin_port == from->sin_port);
 }
 
-/* Receives datagrams with room for the sender's address. Any pointer will do for `name`. */
+/*
+ * Receives datagrams with space for the sender's address. The address itself comes
+ * after the header in each buffer, so any pointer will do for `name`.
+ */
 static void messages_of(void *name)
 {
 	struct msghdr msg = { .msg_name = name,
@@ -374,7 +378,10 @@ static void small_buffers(void)
 	note_message("cqe", &ring, &other);
 }
 
-/* The header before a message's data must have a valid length. */
+/*
+ * In each buffer, msg_controllen reserves space before the message's data. The value
+ * must be valid.
+ */
 static void long_heads(void)
 {
 	static const size_t lengths[] = { BYTES,         INT_MAX - 16,

@@ -8,7 +8,8 @@
 enum { MSG_RING_FLAGS_PASS = 2 };
 
 /*
- * Prepares a request that sends the file in a slot of `ring` to a slot of the other ring.
+ * Prepares a request on `ring` that sends the file in slot from_place to slot to_place
+ * of the ring `to`.
  */
 static struct io_uring_sqe *send_of(struct uring *ring, const struct uring *to,
 				    int from_place, int to_place)
@@ -23,7 +24,7 @@ static struct io_uring_sqe *send_of(struct uring *ring, const struct uring *to,
 	return sqe;
 }
 
-/* Notes the completion that the other ring's request has posted here. */
+/* Prints the completion that a request of another ring has posted in `ring`. */
 static void note_told(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;

@@ -367,7 +367,11 @@ static void two_of_one(void)
 	note_cqes("cqe", &ring, 2);
 }
 
-/* The completion of the poll ends the timeout, after which the cancel starts. */
+/*
+ * A cancel request is linked to a timeout that counts one completion. The poll's
+ * completion ends the timeout, after which the cancel request starts and finds the
+ * poll.
+ */
 static void cancelled_by_its_completion(void)
 {
 	struct uring ring = new_uring(8, 0);

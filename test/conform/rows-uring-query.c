@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* IORING_REGISTER_QUERY: its answers, with a ring and without */
+/* IORING_REGISTER_QUERY: its answers, on a ring and without a ring */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,7 +182,10 @@ static void many(void)
 	queries[0] = query_of(&ops, sizeof(ops));
 	queries[0].next = (uintptr_t)&queries[0];
 	note_result("circle", ask(queries, 0));
-	/* A wrong query gets an error of its own. The query after it is answered. */
+	/*
+	 * In a chain of queries, a wrong query gets its own error, and the query after
+	 * it is answered.
+	 */
 	queries[0] = query_of(&ops, sizeof(ops));
 	queries[0].about = 9;
 	queries[0].next = (uintptr_t)&queries[1];

@@ -18,7 +18,10 @@ enum { OP_READ_MULTISHOT = 49 };
 
 static char buf[100000];
 
-/* Submits what is prepared. Notes whether the request waits, then cancels it. */
+/*
+ * Submits the prepared requests. If the last one waits, prints "waits" and cancels it;
+ * otherwise prints its completion.
+ */
 static void note_waits(const char *key, struct uring *ring)
 {
 	const struct io_uring_sqe *sqe =
@@ -40,7 +43,7 @@ static void note_waits(const char *key, struct uring *ring)
 		note_text(key, "waits");
 }
 
-/* Return: the write end of a pipe that has less room than buf's size. */
+/* Return: the write end of a pipe that has room for a part of `buf` only. */
 static int part_full(int flags, int *ret_reader)
 {
 	int ends[2];
@@ -53,8 +56,9 @@ static int part_full(int flags, int *ret_reader)
 }
 
 /*
- * How much fits into the pipe is the kernel's choice. Whether a write then returns, or
- * waits until all bytes are written, depends on the flags.
+ * Only a part of the data fits into the pipe; the kernel decides how much. O_NONBLOCK
+ * and IOSQE_ASYNC decide whether a write then returns, or waits until all bytes are
+ * written.
  */
 static void writes_of_a_part(void)
 {
@@ -91,7 +95,7 @@ static void patient_reads(void)
 	note_waits("timerfd", &ring);
 }
 
-/* A mistake that is found before a request begins ends the submission. */
+/* A mistake that is found before the request begins ends the submission. */
 static void early_mistakes(void)
 {
 	struct uring ring = new_uring(4, 0);
@@ -166,8 +170,8 @@ static void cancelling_by_a_path(void)
 }
 
 /*
- * Requests that complete during the submission count for a later timeout of that
- * submission, even for one in a chain.
+ * Requests that complete during a submission count for a later timeout of the same
+ * submission, even if that timeout is in a chain.
  */
 static void counts_in_a_chain(void)
 {
@@ -184,8 +188,8 @@ static void counts_in_a_chain(void)
 		note_result("submit", uring_submit(&ring));
 		note("ready", uring_settle(&ring));
 		/*
-		 * The timeout, the second request of the chain, waits for the completion of
-		 * this no-op.
+		 * If the timeout is the second request of the chain, it still waits for
+		 * one completion: this no-op's.
 		 */
 		if (is_second) {
 			sqe_of(&ring, IORING_OP_NOP, -1);
@@ -195,7 +199,10 @@ static void counts_in_a_chain(void)
 	}
 }
 
-/* Notes a request that waits until writer makes fd readable. */
+/*
+ * Prints whether a request completes before a byte is written to `writer`, and how it
+ * completes after that.
+ */
 static void note_until(const char *key, struct uring *ring, int writer)
 {
 	note_result(key, uring_submit(ring));
@@ -232,7 +239,7 @@ static void shots_by_a_worker(void)
 		sqe->flags = IOSQE_ASYNC | IOSQE_BUFFER_SELECT;
 		sqe->buf_group = 7;
 		note_until("at_an_offset", &ring, ends[1]);
-		/* A read of an eventfd needs a buffer of eight bytes. */
+		/* An eventfd needs a buffer of eight bytes; this one has four. */
 		event = eventfd(0, nonblock);
 		uring_provide(&ring, 8 + flags, buf, 4, 1, 1);
 		sqe = sqe_rw(&ring, OP_READ_MULTISHOT, event, NULL, 0, 0);
@@ -264,8 +271,9 @@ static struct io_uring_sqe *removes(struct uring *ring, int group)
 }
 
 /*
- * The rest of a chain starts after all requests of its submission. The first request
- * submitted after a drain does so, too; the requests after that one do not.
+ * The second request of a chain starts only when all requests of its submission have
+ * started. The same holds for the first request that is submitted after a drain, but
+ * not for later requests.
  */
 static void starts_at_the_end(void)
 {
@@ -280,8 +288,8 @@ static void starts_at_the_end(void)
 		struct io_uring_sqe *sqe = sqe_of(&ring, IORING_OP_NOP, -1);
 
 		/*
-		 * This no-op is a mistake and is refused, but still acts as a drain for the
-		 * next submission.
+		 * In the second round, this no-op has a mistake and is refused. It must
+		 * still act as a drain for the next submission.
 		 */
 		if (is_refused)
 			sqe->rw_flags = 1 << 30;
@@ -289,7 +297,8 @@ static void starts_at_the_end(void)
 		note_result("drain", uring_submit(&ring));
 		note_cqes("drain", &ring, 1);
 		/*
-		 * A mistake after the drain does not count as the first request after it.
+		 * A request that is refused does not count as the first request after
+		 * the drain.
 		 */
 		sqe_of(&ring, IORING_OP_NOP, -1)->rw_flags = 1 << 30;
 		note_result("mistake", uring_submit(&ring));
@@ -306,8 +315,9 @@ static void starts_at_the_end(void)
 }
 
 /*
- * The rest of a chain starts only after the futex waits of the same submission have begun.
- * The call must nevertheless return.
+ * The second request of a chain starts only after the futex waits of the same
+ * submission have begun. The submitting call must return although these waits do not
+ * end.
  */
 static void waits_before_a_chain(void)
 {
@@ -335,7 +345,10 @@ static void waits_before_a_chain(void)
 	note_cqes("cqe", &ring, 6);
 }
 
-/* A read, even of no bytes, first checks the buffer that the array provides. */
+/*
+ * A read, even of no bytes, first checks the address of the buffer that it selects from
+ * the array.
+ */
 static void buffers_nowhere(void)
 {
 	struct uring ring = new_uring(4, 0);
@@ -366,8 +379,8 @@ static void buffers_nowhere(void)
 }
 
 /*
- * If the file's fsync fails, the chain goes on. If the descriptor is bad (EBADF), it is
- * broken.
+ * If a file has no fsync, the request fails and its chain goes on. If the descriptor is
+ * bad (EBADF), the chain is broken.
  */
 static void syncs_in_a_chain(void)
 {
@@ -391,7 +404,10 @@ static void syncs_in_a_chain(void)
 	}
 }
 
-/* Notes a completion that appears in the ring without a system call. */
+/*
+ * Submits, then prints the completion that appears in the ring without a further system
+ * call.
+ */
 static void note_unasked(const char *key, struct uring *ring)
 {
 	const struct timespec moment = { .tv_nsec = MS };
@@ -407,8 +423,8 @@ static void note_unasked(const char *key, struct uring *ring)
 }
 
 /*
- * Reads of too few bytes, reads of a listening socket, and empty writes must not wait for
- * the file, which may never become ready.
+ * Reads of too few bytes, reads of a listening socket, and empty writes must not wait
+ * for their file, which may never become ready.
  */
 static void reads_of_nothing(void)
 {
@@ -458,7 +474,7 @@ static void reads_of_nothing(void)
 	note_unasked("behind", &ring);
 }
 
-/* Reads of a directory into a buffer of no bytes. */
+/* Reads of a directory into a provided buffer of 0 bytes. */
 static void nothing_of_a_folder(void)
 {
 	struct uring ring = new_uring(4, 0);
@@ -486,8 +502,8 @@ static void nothing_of_a_folder(void)
 }
 
 /*
- * With IOSQE_ASYNC a request selects or removes buffers after all requests of
- * its submission.
+ * With IOSQE_ASYNC, a request selects or removes buffers only after all requests of its
+ * submission have started.
  */
 static void chooses_at_the_end(void)
 {

@@ -29,7 +29,7 @@ static long clone(const struct uring *ring, struct clone_buffers what)
 	return uring_register(ring->fd, REGISTER_CLONE_BUFFERS, &what, 1);
 }
 
-/* Notes which memory is registered in each of the first ten slots. */
+/* Prints for each of the first ten slots which memory is registered there. */
 static void note_buffers(struct uring *ring)
 {
 	int zero = open("/dev/zero", O_RDONLY), place, i;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A ring's memory region, waits with arguments there, and their clock */
+/*
+ * A ring's memory region, waits whose arguments are in the region, and the clock by
+ * which a ring's waits time out
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -159,7 +162,10 @@ static void read_only_description(void)
 	note("offset", (long)desc->map_offset);
 }
 
-/* Creates a ring with waits in a region of the client's or its own memory. */
+/*
+ * Creates a ring with a memory region for the arguments of waits. With is_given the
+ * client allocates the region's memory, otherwise the ring does.
+ */
 static struct uring ring_with(int is_given, struct wait **ret_waits)
 {
 	struct uring ring = new_uring(8, IORING_SETUP_R_DISABLED);
@@ -229,8 +235,9 @@ static void mistakes_of_waits(void)
 					  .flags = WAIT_HAS_TIME };
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
 		/*
-		 * At the offsets from here on, members of the last waits would be read as
-		 * other members, so clear them.
+		 * From here on, each offset points into the middle of a struct wait, so
+		 * the kernel would take one member for another. So set all members to
+		 * 0.
 		 */
 		if (offsets[i] == 8)
 			memset(waits, 0, PAGE);
@@ -256,7 +263,7 @@ static void mistakes_of_waits(void)
 	note_result("mask_size", wait_by(&ring, 1, 0));
 	waits[0].sigmask_bytes = 8;
 	note_result("mask", wait_by(&ring, 1, 0));
-	/* Without EXT_ARG, the flag has no effect. */
+	/* Without IORING_ENTER_EXT_ARG, IORING_ENTER_EXT_ARG_REG has no effect. */
 	note_result("alone",
 		    uring_enter(ring.fd, 0, 0,
 				EXT_REG & ~(uint32_t)IORING_ENTER_EXT_ARG, NULL,

@@ -296,7 +296,9 @@ static void buffers_update(void)
 	note_ready("besides", &ring);
 }
 
-/* A registration that fails posts no tags, not even of slots that it had filled before. */
+/*
+ * A registration that fails posts no tags, even for slots that it had already filled.
+ */
 static void failed_with_tags(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -315,7 +317,10 @@ static void failed_with_tags(void)
 	note_result("files", uring_register(ring.fd, IORING_REGISTER_FILES2,
 					    &reg, sizeof(reg)));
 	note("tags", uring_settle(&ring));
-	/* Nothing of the two failed tables remains registered. */
+	/*
+	 * The two failed registrations must have left nothing, so both tables can be
+	 * registered now.
+	 */
 	two[1].iov_base = memory;
 	reg.data = (uintptr_t)two;
 	note_result("buffers", uring_register(ring.fd, IORING_REGISTER_BUFFERS2,
@@ -330,7 +335,8 @@ static void failed_with_tags(void)
 }
 
 /*
- * Unmapped memory cannot be registered, even if the next mmap() would return that address.
+ * Memory that has just been unmapped cannot be registered, although the next mmap()
+ * would use its address again.
  */
 static void buffers_unmapped(void)
 {

@@ -37,8 +37,9 @@ static long resize_to(struct uring *ring, uint32_t sq_entries,
 }
 
 /*
- * Notes the words of the rings. After a resize the kernel sets NEED_WAKEUP or
- * TASKRUN once or for ever. They are only advice, so the row leaves them out.
+ * Prints heads, tails, flags and counts of the rings. Leaves out NEED_WAKEUP and
+ * TASKRUN: after a resize the kernel sets these flags, for a moment or for ever. They
+ * are only advice.
  */
 static void note_words(const char *key, const struct uring *ring)
 {
@@ -54,7 +55,10 @@ static void note_words(const char *key, const struct uring *ring)
 	note_text(key, text);
 }
 
-/* These rings have no SQ array: a resize does not return the array's new offset. */
+/*
+ * Creates a ring without an SQ array, because a resize of Linux 6.18 does not return
+ * the array's new offset.
+ */
 static struct uring new_owned(uint32_t nr, uint32_t flags)
 {
 	return new_uring(nr, OWNED | IORING_SETUP_NO_SQARRAY | flags);
@@ -206,7 +210,10 @@ static void what_is_there(void)
 		long ret;
 
 		snprintf(key, sizeof(key), "%u", nrs[i]);
-		/* Advance, so that the entries are not at the beginning of the rings. */
+		/*
+		 * Complete some requests first, so that the entries are not at the
+		 * beginning of the rings.
+		 */
 		for (int k = 0; k < 3; k++) {
 			for (int n = 0; n < 5; n++)
 				sqe_of(&ring, IORING_OP_NOP, -1);
@@ -313,7 +320,9 @@ static void registered(void)
 	use("then", &ring, 8);
 }
 
-/* Maps memory by the client's own instruction, on processors where the test has one. */
+/*
+ * Maps memory: on x86-64 by an inline `syscall` instruction, otherwise by mmap().
+ */
 static void *map_by_itself(int fd, size_t bytes, uint64_t offset)
 {
 #ifdef __x86_64__
@@ -323,8 +332,9 @@ static void *map_by_itself(int fd, size_t bytes, uint64_t offset)
 	long ret;
 
 	/*
-	 * The number is set just before the instruction, so the library sees that the call
-	 * is mmap.
+	 * Set the system call's number just before the instruction. The library
+	 * searches the program's code for system call instructions, and from the number
+	 * it sees that this one is an mmap.
 	 */
 	__asm__ volatile("movl %1, %%eax\n\tsyscall"
 			 : "=&a"(ret)
@@ -342,8 +352,8 @@ static void *map_by_itself(int fd, size_t bytes, uint64_t offset)
 }
 
 /*
- * A statically linked client maps the new rings by an instruction of its own, if the
- * features returned by the resize allow it. liburing does so.
+ * Maps the resized rings by an inline instruction, as statically linked liburing does.
+ * The features that the resize returns say at which offset the completion ring is.
  */
 static void mapped_by_itself(void)
 {
@@ -368,7 +378,9 @@ static void mapped_by_itself(void)
 	note("completions", *(const uint32_t *)(at + cq->tail));
 }
 
-/* Rings with entries of double size, which are resized while they have no completion. */
+/*
+ * Resizes rings whose entries have double size, while the rings have no completion.
+ */
 static void of_each_size(void)
 {
 	static const uint32_t flags[] = { IORING_SETUP_SQE128,

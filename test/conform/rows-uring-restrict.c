@@ -239,7 +239,7 @@ static void personalities(void)
 	note_result("rest", uring_submit(&ring));
 }
 
-/* A child registered a personality before it dropped its privileges. */
+/* A child registers a personality and then drops its privileges. */
 static void another(void)
 {
 	struct uring ring = new_uring(8, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A ring that another ring, or an epoll, polls. A ring is ready for reading while it has
- * completions that its client has not consumed, or that have overflowed. A ring is ready
- * for writing while it has room for submissions.
+ * A ring that another ring, or an epoll, polls. The polled ring is readable while it
+ * has completions that its client has not consumed, or that have overflowed. It is
+ * writable while it has room for submissions.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "differences.h"
 #include "uring.h"
 
-/* The first ring polls the second. */
+/* A request of the first ring polls the second ring. */
 static struct uring first, second, third;
 static int quiet[2];
 static char buffer[8];
@@ -48,8 +48,8 @@ static void nop(struct uring *ring)
 }
 
 /*
- * A way to make the second ring ready by a request: submit() runs before the first ring
- * polls the second, end() afterwards.
+ * A way to make the second ring ready by a request on that ring: submit() runs before
+ * the first ring polls the second, and end() afterwards.
  */
 struct way {
 	void (*submit)(void);
@@ -71,7 +71,10 @@ static void submit_timeout(void)
 	note_result("timeout", uring_submit(&second));
 }
 
-/* Submits a timeout that waits for a completion, which arrives later. */
+/*
+ * Submits a timeout that does not expire: it completes once another request has
+ * completed.
+ */
 static void submit_count(void)
 {
 	static struct __kernel_timespec never;
@@ -147,7 +150,10 @@ static void by_request(void)
 		note_ready("waits", &first);
 		way->end();
 	}
-	/* The client sleeps in io_uring_enter on the first ring. */
+	/*
+	 * Until the first ring has a completion, this thread sleeps in io_uring_enter
+	 * on that ring.
+	 */
 	note_cqes("told", &first, 1);
 	note_cqes("second", &second, way->nr);
 	ask(POLLIN);
@@ -159,7 +165,9 @@ static void note_epoll(const char *key, int epoll, int timeout)
 	struct epoll_event events[4];
 	int nr;
 
-	/* The kernel interrupts a thread to complete its requests. */
+	/*
+	 * Repeat after EINTR: the kernel interrupts a thread to complete its requests.
+	 */
 	do
 		nr = epoll_wait(epoll, events, 4, timeout);
 	while (nr < 0 && errno == EINTR);
@@ -251,7 +259,10 @@ static void room(void)
 	ask(POLLIN | POLLOUT);
 	note_ready("both_full", &first);
 	note_result("second", uring_submit(&second));
-	/* The library may need a thread to report that the ring is ready, so wait. */
+	/*
+	 * Wait: another thread of the library may have to report to `first` that
+	 * `second` is ready.
+	 */
 	uring_wait(&first, 1);
 	note_ready("submitted", &first);
 }
@@ -295,8 +306,8 @@ static void many_shots_at_once(void)
 }
 
 /*
- * A multishot request polls an epoll that watches an event and a ring: the request's own
- * ring, or another.
+ * A multishot request polls an epoll that watches an eventfd and a ring. With is_own,
+ * this ring is the request's own ring.
  */
 static void epoll_with_ring(const char *key, bool is_own)
 {
@@ -317,7 +328,10 @@ static void epoll_with_ring(const char *key, bool is_own)
 	note_ready("waits", &first);
 	for (int i = 0; i < (is_own ? 1 : 2); i++) {
 		REQUIRE(eventfd_write(counter, 1) == 0);
-		/* The completion in turn makes the request's own ring ready. */
+		/*
+		 * If the epoll watches the request's own ring, the first completion
+		 * makes this ring ready, so the request posts a second completion.
+		 */
 		note_in_order("event", &first, is_own ? 2 : 1);
 		REQUIRE(eventfd_read(counter, &count) == 0);
 	}

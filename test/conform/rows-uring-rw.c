@@ -50,7 +50,10 @@ static void at_position(void)
 	note_position("then", fd);
 }
 
-/* The memory of a write ends early. Such a write does not move the file position. */
+/*
+ * Writes memory that is only partly accessible. Such a write does not move the file
+ * position.
+ */
 static void in_part(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -147,7 +150,7 @@ static void pipe_waits(void)
 	note_cqes("end", &ring, 1);
 }
 
-/* O_NONBLOCK does not affect a request on a file that can be polled: the request waits. */
+/* A request on a file that can be polled waits even if the file is O_NONBLOCK. */
 static void nonblocking_pipe(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -251,7 +254,9 @@ static void rw_flags(void)
 	char key[32];
 
 	for (bit = 0; bit < 32; bit++) {
-		/* Flags of newer kernels: ATOMIC, DONTCACHE, NOSIGNAL. */
+		/*
+		 * Leave out the flags of newer kernels: ATOMIC, DONTCACHE, NOSIGNAL.
+		 */
 		if (bit >= 6 && bit <= 8)
 			continue;
 		sqe_rw(&ring, IORING_OP_READ, fd, buf, 100, 0)->rw_flags =
@@ -406,8 +411,8 @@ static void fixed_buffer_on_pipe(void)
 	sqe_rw(&ring, IORING_OP_READ_FIXED, fds[0], pages, 10, POSITION);
 	note_result("submit", uring_submit(&ring));
 	/*
-	 * A request in flight keeps its registered buffer, although the buffer is
-	 * unregistered.
+	 * A request in flight keeps its registered buffer, even when the client
+	 * unregisters it.
 	 */
 	note_result(
 		"unregister",

@@ -60,7 +60,7 @@ static struct io_uring_sqe *selecting(struct uring *ring, int fd, uint32_t how,
 	return sqe;
 }
 
-/* Notes the result as a number, and all flags. */
+/* Prints a completion's result as a number, and all its flags. */
 static void note_raw(const char *key, const struct io_uring_cqe *cqe)
 {
 	char text[64];
@@ -73,7 +73,10 @@ static void note_raw(const char *key, const struct io_uring_cqe *cqe)
 	note_text(key, text);
 }
 
-/* Waits for nr completions and any that follow, then notes all of them. */
+/*
+ * Waits for nr completions, and then until all other threads sleep. Prints all
+ * completions.
+ */
 static void note_there(const char *key, struct uring *ring, uint32_t nr)
 {
 	struct io_uring_cqe cqe;
@@ -87,7 +90,7 @@ static void note_there(const char *key, struct uring *ring, uint32_t nr)
 		note_raw(key, &cqe);
 }
 
-/* Waits for nr completions, and notes them. */
+/* Waits for nr completions, and prints them. */
 static void note_so_many(const char *key, struct uring *ring, uint32_t nr)
 {
 	struct io_uring_cqe cqe;
@@ -111,7 +114,10 @@ static void put_away(const struct uring *ring, const int fds[2])
 	close(fds[1]);
 }
 
-/* Return: memory with that many accessible bytes, followed by an inaccessible page. */
+/*
+ * Return: memory of which `bytes` bytes are accessible, followed by inaccessible
+ * memory.
+ */
 static char *short_memory(size_t bytes)
 {
 	char *pages = pages_of(2 * CHUNK, PROT_READ | PROT_WRITE);
@@ -120,7 +126,10 @@ static char *short_memory(size_t bytes)
 	return pages + CHUNK - bytes;
 }
 
-/* A buffer may be longer than one call can move. The rest of the buffer then remains. */
+/*
+ * Sends from a buffer. If the buffer is longer than one call can send, prints how much
+ * of the buffer is left.
+ */
 static void too_long(void)
 {
 	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
@@ -160,7 +169,11 @@ static void note_head(const char *key, const struct uring *ring)
 	note(key, status.head);
 }
 
-/* Sends and receives bundles of the buffers in an array, in all ways. */
+/*
+ * Sends or receives bundles of the buffers `bufs`, with each socket type, and with
+ * whole or incremental buffers. Way 0 is a send, way 1 a multishot receive, way 2 a
+ * send of 5 bytes.
+ */
 static void try_bundles(const char *name, const struct iovec *bufs, unsigned nr)
 {
 	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
@@ -183,8 +196,8 @@ static void try_bundles(const char *name, const struct iovec *bufs, unsigned nr)
 			sqe->opcode = IORING_OP_RECV;
 			sqe->ioprio |= IORING_RECV_MULTISHOT;
 			/*
-			 * Send two messages: the size of the second shot (completion) shows
-			 * whether the first shot knew of two buffers.
+			 * Send two messages: the size of the second shot (completion)
+			 * shows whether the first shot selected two buffers.
 			 */
 			for (unsigned k = 0; k < 2; k++)
 				REQUIRE(send(fds[1], data, 25, 0) == 25);
@@ -216,7 +229,10 @@ static void empty_buffers(void)
 	try_bundles("one", bufs + 6, 1);
 }
 
-/* Buffers before one that is inaccessible are used as long as they are whole. */
+/*
+ * One buffer of a bundle is inaccessible. The bundle uses the buffers before that one
+ * if each of them is transferred whole.
+ */
 static void buffers_nowhere(void)
 {
 	char *const high = (void *)(uintptr_t)(UINT64_C(1) << 63);
@@ -235,7 +251,10 @@ static void buffers_nowhere(void)
 	try_bundles("second", bufs + 8, 3);
 }
 
-/* Only the first shot of a multishot receive checks its memory before there is data. */
+/*
+ * Multishot receives whose buffer is inaccessible. Only the first shot (completion)
+ * checks its buffer before there is data.
+ */
 static void shots_nowhere(void)
 {
 	char *const high = (void *)(uintptr_t)(UINT64_C(1) << 63);
@@ -272,8 +291,8 @@ static void shots_nowhere(void)
 }
 
 /*
- * If the socket has no room, a bundle waits. If it has room, a worker cannot execute the
- * bundle.
+ * Bundles with IOSQE_ASYNC. If the socket has no room, the bundle waits. If it has
+ * room, the kernel's worker cannot send a bundle.
  */
 static void bundles_of_threads(void)
 {
@@ -356,7 +375,8 @@ static void send_all(struct uring *ring, unsigned how, int fd, char *memory,
 }
 
 /*
- * With MSG_WAITALL, the accessible part is sent. The rest waits for room, and then fails.
+ * Sends memory of which only a part is accessible. With MSG_WAITALL that part is sent;
+ * the rest waits for room, and then fails.
  */
 static void memory_ends(void)
 {
@@ -385,7 +405,10 @@ static void memory_ends(void)
 	}
 }
 
-/* A send with IOSQE_ASYNC selects its buffer after all requests of its submission. */
+/*
+ * A send with IOSQE_ASYNC selects its buffer only after all requests of its submission
+ * have started.
+ */
 static void chooses_late(void)
 {
 	for (unsigned i = 0; i < 8; i++) {
@@ -429,7 +452,10 @@ static void chooses_late(void)
 	}
 }
 
-/* The socket is never ready. Mistakes are found without waiting for it. */
+/*
+ * Sends on a listening socket, which never becomes writable. A request with a mistake
+ * fails without waiting for the socket.
+ */
 static void sends_to_a_listener(void)
 {
 	static const struct sockaddr_un address = { .sun_family = AF_UNIX,
@@ -481,7 +507,7 @@ static void try_zc(const char *name, struct uring *ring, int op, int fd,
 	note_so_many(key, ring, 2);
 }
 
-/* Sends the memory by SEND_ZC and by SENDMSG_ZC, in each way. */
+/* Sends the memory by SEND_ZC and by SENDMSG_ZC, with each set of flags. */
 static void try_zcs(const char *name, struct uring *ring, int fd,
 		    const void *memory, size_t len, const void *address,
 		    size_t address_bytes)
@@ -503,8 +529,8 @@ static void try_zcs(const char *name, struct uring *ring, int fd,
 }
 
 /*
- * Notes whether a zero-copy send had begun when the kernel found the error (then it has a
- * notification).
+ * Zero-copy sends of datagrams that fail. If the kernel found the error only after it
+ * had begun the send, the send has a notification, too.
  */
 static void notices_of_datagrams(void)
 {
@@ -556,7 +582,10 @@ static void notices_of_streams(void)
 	try_zcs("unix", &ring, fds[0], data, 100, NULL, 0);
 }
 
-/* Unregistered memory is noticed when the socket is ready, or already before. */
+/*
+ * Zero-copy sends from memory outside the registered buffer. With POLL_FIRST, the
+ * kernel finds this error only once the socket is ready.
+ */
 static void polls_first(void)
 {
 	const struct iovec reg = { data, 100 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* io_uring_setup, argument by argument, and the rings as a client maps them. */
+/* io_uring_setup with each of its arguments, and the rings as a client maps them */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "differences.h"
 #include "uring.h"
 
-/* Notes the result of a setup, and closes the ring. */
+/* Prints the result of a setup, and closes the ring. */
 static long look(const char *key, uint32_t nr, struct io_uring_params *params)
 {
 	long fd = uring_setup(nr, params);
@@ -239,7 +239,7 @@ static void attach(void)
 	}
 }
 
-/* The features on which the rows rely. A kernel may have further ones. */
+/* Prints the features on which test cases rely. A kernel may have further ones. */
 static void features(void)
 {
 	static const struct {
@@ -345,7 +345,7 @@ static void maps(void)
 			     tries[i].flags, ring.fd, (off_t)tries[i].offset);
 		note_result(tries[i].key, words == MAP_FAILED ? -errno : 0);
 	}
-	/* Both mmap() offsets map the same region. */
+	/* The mmap() offsets of both rings map the same memory. */
 	words = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd,
 		     IORING_OFF_CQ_RING);
 	REQUIRE(words != MAP_FAILED);
@@ -391,7 +391,10 @@ static void file_size_0(void)
 	use_within(0);
 }
 
-/* Sets the usual limit of locked memory, to which later mappings are charged. */
+/*
+ * Sets RLIMIT_MEMLOCK to 8 MiB, as is usual, and locks future mappings. So the kernel
+ * charges the memory of a ring to this limit.
+ */
 static void memory_locked(void)
 {
 	enum { NOBODY = 65534 };

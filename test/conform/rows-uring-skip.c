@@ -3,8 +3,8 @@
  * Chains in which some requests post no completion if they succeed
  * (IOSQE_CQE_SKIP_SUCCESS).
  *
- * A chain is written as text, one letter for each request. A "!" after the
- * letter sets IOSQE_CQE_SKIP_SUCCESS, an "h" makes the link a hard link.
+ * Here a chain is a text with one letter for each request. A "!" after the letter sets
+ * IOSQE_CQE_SKIP_SUCCESS, and an "h" makes the link a hard link.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -57,21 +57,22 @@ static struct io_uring_sqe *one(struct uring *ring, char kind,
 	struct io_uring_sqe *sqe;
 
 	switch (kind) {
-	case 'f': /* fails when it begins */
+	case 'f': /* a read that fails when it begins */
 		return sqe_rw(ring, IORING_OP_READ, 77777, buf, 1, 0);
-	case 's': /* reads less than requested */
+	case 's': /* a read that returns less than requested */
 		return sqe_rw(ring, IORING_OP_READ, file_of("f", 4, O_RDONLY),
 			      buf, sizeof(buf), 0);
 	case 'm': /* an unknown opcode */ return sqe_of(ring, 200, -1);
-	case 'u': /* fails, but breaks no chain */
+	case 'u': /* an unlink that fails, but does not break its chain */
 		return sqe_rw(ring, IORING_OP_UNLINKAT, AT_FDCWD, "missing", 0,
 			      0);
 	case 'b': /* an fsync of a bad descriptor, which breaks the chain */
 		return sqe_of(ring, IORING_OP_FSYNC, 77777);
-	case 'x': /* an attribute without a name: a mistake */
+	case 'x': /* reads an attribute without a name, which is a mistake */
 		return sqe_rw(ring, IORING_OP_FGETXATTR,
 			      file_of("f", 4, O_RDONLY), "", 0, 0);
-	case 'c': /* moves less than requested */ return splice_of(ring, 1);
+	case 'c': /* a splice that moves less than requested */
+		return splice_of(ring, 1);
 	case 'C': return splice_of(ring, 2);
 	case 'v': /* a write to a file that cannot be written */
 		return sqe_rw(ring, IORING_OP_WRITE,
@@ -93,7 +94,7 @@ static struct io_uring_sqe *one(struct uring *ring, char kind,
 	case 'l': /* a linked timeout that ends soon */
 		return sqe_rw(ring, IORING_OP_LINK_TIMEOUT, -1, &spans[0], 1,
 			      0);
-	case 'L': /* an expiring linked timeout with MULTISHOT */
+	case 'L': /* a linked timeout with MULTISHOT, which expires */
 		sqe = sqe_rw(ring, IORING_OP_LINK_TIMEOUT, -1, &spans[0], 1, 0);
 		sqe->timeout_flags = IORING_TIMEOUT_MULTISHOT;
 		return sqe;
@@ -124,7 +125,7 @@ static void put_chain(struct uring *ring, const char *text,
 	}
 }
 
-/* A chain, and how many completions the kernel posts for it. */
+/* A chain as text, and the number of completions that the kernel posts for it. */
 struct chain {
 	const char *text;
 	uint32_t nr;
@@ -141,7 +142,8 @@ static void note_chains(const struct chain *chain, uint32_t flags)
 		put_chain(&ring, chain->text, spans);
 		note_result(chain->text, uring_submit(&ring));
 		/*
-		 * A timeout may end the wait before the requests that follow it complete.
+		 * Wait twice: the first wait may end when a timeout of the chain
+		 * expires, before the requests after that timeout complete.
 		 */
 		note("there", uring_wait(&ring, chain->nr) ||
 				      uring_wait(&ring, chain->nr));
@@ -208,7 +210,10 @@ static void timeouts(void)
 	note_chains(chains, 0);
 }
 
-/* A failed request that does not break its chain posts no completion either. */
+/*
+ * With IOSQE_CQE_SKIP_SUCCESS, a request posts no completion even if it fails, unless
+ * its failure would break a chain.
+ */
 static void other_failures(void)
 {
 	static const struct chain chains[] = {
@@ -224,8 +229,8 @@ static void other_failures(void)
 }
 
 /*
- * A linked timeout that follows another linked timeout is a mistake, whether or not the
- * other one is valid.
+ * A linked timeout that follows another linked timeout is a mistake, even if the first
+ * one is valid.
  */
 static void timeouts_of_none(void)
 {

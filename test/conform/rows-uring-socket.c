@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sockets: requests that wait, data that arrives in parts, and ends. */
+/* Requests on sockets: they wait, data arrives in parts, and connections end */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -44,7 +44,7 @@ static struct io_uring_sqe *send_of(struct uring *ring, int fd, size_t len,
 
 static void drain_socket(int fd, size_t len)
 {
-	/* The kernel's io_uring may interrupt this call (EINTR), so repeat it. */
+	/* Repeat after EINTR: the kernel's io_uring may interrupt this recv(). */
 	while (len) {
 		ssize_t part = recv(fd, got, len, 0);
 
@@ -195,7 +195,7 @@ static void does_not_wait(void)
 	note_in_order("cqe", &ring, 1);
 }
 
-/* O_NONBLOCK and socket timeouts do not end a request that waits. */
+/* Neither O_NONBLOCK nor a socket's timeouts end a request that waits. */
 static void o_nonblock_and_timeouts(void)
 {
 	const struct timeval soon = { .tv_usec = 1000 };
@@ -281,7 +281,9 @@ static void messages(void)
 	in.msg_namelen = sizeof(sender);
 	sqe_rw(&ring, IORING_OP_RECVMSG, to, &in, 1, 0);
 	note_result("submit", uring_submit(&ring));
-	/* Change the header: the kernel has already read it. */
+	/*
+	 * Change the header, which must have no effect: the kernel has already read it.
+	 */
 	in.msg_iov = NULL;
 	in.msg_namelen = 7;
 	sqe_rw(&ring, IORING_OP_SENDMSG, from, &msg, 1, 0);
@@ -403,7 +405,7 @@ static struct io_uring_sqe *recvmsg_of(struct uring *ring, int fd,
 	return sqe;
 }
 
-/* Notes what the header reports, and closes received descriptors. */
+/* Prints what the received header contains, and closes received descriptors. */
 static void note_message(const char *key, const struct received *message)
 {
 	const struct cmsghdr *head = &message->control.head;
@@ -438,8 +440,8 @@ static void put_with_fd(int fd, size_t len)
 }
 
 /*
- * With room for control data, MSG_WAITALL ends at the first data, because data that arrives
- * later could have other control data.
+ * A RECVMSG with MSG_WAITALL and space for control data completes with the first data,
+ * because later data could have other control data.
  */
 static void all_of_messages(void)
 {
@@ -478,7 +480,9 @@ static void all_of_messages(void)
 	}
 }
 
-/* If such a message is short, it does not break its chain. */
+/*
+ * A short RECVMSG with MSG_WAITALL and space for control data does not break its chain.
+ */
 static void messages_in_chains(void)
 {
 	static const struct {
@@ -632,8 +636,8 @@ static void accepts_again(int flags)
 	(void)take_one(&ring);
 	res = cancel_one(&ring, target, &cqe);
 	/*
-	 * EALREADY: a worker of the library may be posting a connection. The accept then
-	 * waits again.
+	 * EALREADY: at this moment a worker of the library may be posting the
+	 * completion for a connection. Then submit a new accept, and cancel that one.
 	 */
 	for (int i = 0; res == -EALREADY && i < TRIES; i++) {
 		(void)call(&address);
@@ -658,7 +662,7 @@ static void multishot_accepts_nonblock(void)
 	accepts_again(SOCK_NONBLOCK);
 }
 
-/* The completion ring has room for one completion. */
+/* Five connections arrive, but the completion ring has only two entries. */
 static void accepts_into_a_full_ring(void)
 {
 	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE,
@@ -681,8 +685,8 @@ static void accepts_into_a_full_ring(void)
 }
 
 /*
- * The ring has overflowed before the accept. So the first shot (completion) of the accept
- * is its last.
+ * The completion ring has overflowed before the accept. So the multishot accept ends
+ * after its first shot (completion).
  */
 static void accepts_into_an_overflowed_ring(void)
 {
@@ -706,8 +710,8 @@ static void accepts_into_an_overflowed_ring(void)
 		note_result("nop", cqe.res);
 	}
 	/*
-	 * The completion of the accept was posted together with the last of these, or is
-	 * posted now.
+	 * The accept's completion was posted together with the last no-op's completion,
+	 * or it is posted during this wait.
 	 */
 	REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
 	note("flags", cqe.flags);
@@ -715,7 +719,7 @@ static void accepts_into_an_overflowed_ring(void)
 	note("left", uring_settle(&ring));
 }
 
-/* Accepts while connections are pending, and while none are. */
+/* Multishot accepts: first while connections are pending, then while none are. */
 static void accepts_what_is_there_from(int flags)
 {
 	struct uring ring = new_uring(8, 0);
@@ -747,7 +751,9 @@ static void accepts_what_is_there_nonblock(void)
 	accepts_what_is_there_from(SOCK_NONBLOCK);
 }
 
-/* Notes each shot (completion) that is there, and how the request ends. */
+/*
+ * Prints each shot (completion) that has arrived, and how the multishot request ends.
+ */
 static void note_shots(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -1013,7 +1019,10 @@ static void in_a_chain(void)
 	try_sqe("end", &ring);
 }
 
-/* Once the data is received, the kernel no longer uses the sender's memory. */
+/*
+ * A zero-copy send over TCP: once the data has been received, the kernel posts the
+ * notification that it no longer uses the sender's memory.
+ */
 static void does_not_copy(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -1029,8 +1038,8 @@ static void does_not_copy(void)
 	note_result("submit", uring_submit(&ring));
 	note_in_order("unix", &ring, 2);
 	/*
-	 * A zero-copy send that never began has a completion without CQE_F_MORE, and yet a
-	 * notification.
+	 * A zero-copy send that never began, because its chain was broken: its
+	 * completion lacks CQE_F_MORE, and a notification still follows.
 	 */
 	recv_of(&ring, -1, 10, 0)->flags = IOSQE_IO_LINK;
 	sqe_rw(&ring, IORING_OP_SEND_ZC, fds[0], data, 100, 0);
@@ -1067,7 +1076,8 @@ static void fixed_places(void)
 }
 
 /*
- * Requests of a chain use the sockets that earlier requests of the chain opened, or fail.
+ * In a chain, requests use the socket that an earlier request of this chain opened in a
+ * slot. If the slot is empty or the file is no socket, they fail.
  */
 static void made_in_a_chain(void)
 {
@@ -1101,7 +1111,10 @@ static void made_in_a_chain(void)
 	note_cqes("pipe", &ring, 2);
 }
 
-/* A worker executes the request, including its first try (IOSQE_ASYNC). */
+/*
+ * A multishot accept with IOSQE_ASYNC: the submitting thread does not try the request;
+ * a worker executes it from the start.
+ */
 static void goes_on_elsewhere(void)
 {
 	struct uring ring = new_uring(8, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Timeouts: clocks, counts, removing and updating. */
+/* Timeouts: their clocks and completion counts, removing and updating */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -110,8 +110,8 @@ static void flag_bits(void)
 
 	for (bit = 1; bit < 32; bit++) {
 		/*
-		 * MULTISHOT is tested in rows of its own. The next bit is known only to
-		 * newer kernels.
+		 * Leave out bit 6 (MULTISHOT), which has test cases of its own, and bit
+		 * 7, which only newer kernels know.
 		 */
 		if (bit == 6 || bit == 7)
 			continue;
@@ -155,7 +155,9 @@ static void counts(void)
 	note_in_order("cqe", &ring, 3);
 }
 
-/* The timeout's count has 32 bits, although its field has 64. */
+/*
+ * The field for the timeout's completion count has 64 bits, but only 32 are used.
+ */
 static void count_of_64_bits(void)
 {
 	struct uring ring = prepare();
@@ -185,7 +187,10 @@ static void count_in_batch(void)
 	note_cqes("cqe", &ring, 3);
 }
 
-/* A request that is refused before the timeout is read also counts for the timeout. */
+/*
+ * One submission has a request that is refused, followed by a timeout. The refused
+ * request also counts for the timeout.
+ */
 static void count_of_refused(void)
 {
 	struct uring ring = prepare();
@@ -224,8 +229,8 @@ static void count_of_several(void)
 }
 
 /*
- * If the counts of several timeouts end together, the timeouts complete in the order of
- * their counts, then of their age.
+ * If the completion counts of several timeouts are reached together, the timeouts
+ * complete in the order of their counts, then of their age.
  */
 static void counts_end_together(void)
 {
@@ -243,7 +248,7 @@ static void counts_end_together(void)
 	note_in_order("cqe", &ring, 7);
 }
 
-/* Submits nr requests that complete, one submission each. */
+/* Submits nr no-ops, each in its own submission. */
 static void complete_some(struct uring *ring, int nr)
 {
 	while (nr--) {
@@ -305,7 +310,8 @@ static void count_goes_on(void)
 }
 
 /*
- * Timeouts that are removed, and linked timeouts, count as completions for other timeouts.
+ * Completions of removed timeouts, and of linked timeouts, also count for other
+ * timeouts.
  */
 static void count_of_timeouts(void)
 {
@@ -329,8 +335,8 @@ static void count_of_timeouts(void)
 }
 
 /*
- * Each expiration of a multishot timeout ends any wait. The ring has room for all
- * expirations.
+ * Each expiration of a multishot timeout ends a wait in io_uring_enter. The ring has
+ * room for the completions of all expirations.
  */
 static void ends_a_wait(void)
 {
@@ -390,7 +396,10 @@ static void multishot_removed(void)
 	}
 	removing = removal(&ring, target, 0, NULL)->user_data;
 	note_result("remove", uring_submit(&ring));
-	/* Waits for both completions, in either order. */
+	/*
+	 * Wait for the removal's completion and the timeout's last completion, in
+	 * either order.
+	 */
 	for (nr_last = 0; nr_last < 2 && uring_wait(&ring, 1);) {
 		uring_take(&ring, &cqe);
 		if (cqe.user_data == removing)
@@ -577,7 +586,10 @@ static void span_is_read_once(void)
 	note_cqes("cqe", &ring, 1);
 }
 
-/* A request that waits for its file needs no additional descriptor either. */
+/*
+ * Neither a timeout nor a request that waits for its file needs an additional
+ * descriptor.
+ */
 static void without_descriptors(void)
 {
 	struct uring ring = prepare();

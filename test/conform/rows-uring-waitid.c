@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Waits for children and for epolls, by requests instead of calls. */
+/* WAITID and EPOLL_WAIT: waits for children and on epolls as requests */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -99,7 +99,10 @@ static void each_way(void)
 	close(fd);
 }
 
-/* The request keeps the child that its pidfd named when it was submitted. */
+/*
+ * The request waits for the child that its pidfd named at submission, even after that
+ * pidfd is closed.
+ */
 static void descriptor_is_closed(void)
 {
 	pid_t pid = start_child(9);
@@ -146,7 +149,10 @@ static uint32_t put_reads(int fd)
 	return 7;
 }
 
-/* fd can be polled, but neither read nor written. */
+/*
+ * Tries reads of a file (fd) that can be polled, but neither read nor written. The
+ * reads fail only once the file is ready.
+ */
 static void fails_when_ready(int fd, void (*make_ready)(void))
 {
 	uint32_t nr;
@@ -364,7 +370,10 @@ static void epoll_waits(void)
 	REQUIRE(read(ends[0], events, 1) == 1);
 	data = put_epoll_wait(epoll, 1)->user_data;
 	note_result("submit", uring_submit(&ring));
-	/* A request with a mistake does not wait for an earlier request that waits. */
+	/*
+	 * An EPOLL_WAIT with a mistake fails at once, although an earlier EPOLL_WAIT
+	 * still waits.
+	 */
 	put_epoll_wait(epoll, 0);
 	try_sqe("none", &ring);
 	put_epoll_wait(epoll, UINT32_MAX);

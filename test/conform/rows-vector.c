@@ -164,7 +164,7 @@ static void order_of_checks(void)
 	try_one("direction_and_count", ctx, &cb);
 }
 
-/* The client may reuse the array of vectors as soon as io_submit returns. */
+/* The client may overwrite its array of iovecs as soon as io_submit returns. */
 static void array_reused(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -184,7 +184,10 @@ static void array_reused(void)
 			     is_pattern(pages + 4096, 2048, 2048));
 }
 
-/* One call moves at most 2 GiB minus a page. Writes to /dev/null do not read the memory. */
+/*
+ * Writes 3 GiB, but one call can move at most 2 GiB minus a page. A write to /dev/null
+ * does not read the memory, so little memory is enough.
+ */
 static void more_than_a_call_moves(void)
 {
 	aio_context_t ctx = new_context(8);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Large direct requests that are not split: extending, durable, with flags, or
- * misaligned.
+ * Large direct requests that the library does not split: writes that extend the file or
+ * are durable (O_DSYNC), requests with RWF_* flags, and misaligned requests
  */
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -120,8 +120,7 @@ static void misaligned(void)
 }
 
 /*
- * A write that fails may have written a part of its data, so each write has a file of its
- * own.
+ * A failed write may have written a part of its data, so each write has its own file.
  */
 static void misaligned_writes(void)
 {
@@ -148,8 +147,8 @@ static void misaligned_writes(void)
 }
 
 /*
- * One of many pieces has a misaligned length; the next piece may make the total aligned
- * again.
+ * In an iovec of many pieces, one piece has a misaligned length; the next piece may
+ * make the total aligned again.
  */
 static void misaligned_piece(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sockets for rows, connected and not */
+/* Sockets for test cases, connected and not */
 #ifndef CONFORM_SOCKETS_H
 #define CONFORM_SOCKETS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Helpers that the rows (test cases) share: functions that note (print) what a row
- * observes, and steps that only prepare something.
+ * Helpers that the test cases share: functions that print what a test case observes,
+ * and functions for preparatory steps.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -35,7 +35,10 @@ static void put(const char *format, ...)
 	va_start(args, format);
 	len = vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	/* One write() for each field, so that the fields survive a crash of the row. */
+	/*
+	 * One write() for each field, so that the fields survive a crash of the test
+	 * case.
+	 */
 	if (len < 0 || write(STDOUT_FILENO, text, (size_t)len) != len)
 		abort();
 }
@@ -106,7 +109,10 @@ aio_context_t new_context(unsigned int nr)
 	return ctx;
 }
 
-/* The first serial number of requests. No pointer has such a value. */
+/*
+ * The aio_data of the first request. The next requests have the next numbers. No
+ * pointer has such a value.
+ */
 static const uint64_t SERIALS = 0xda7a000000000000;
 
 bool is_serial(uint64_t data)
@@ -114,7 +120,10 @@ bool is_serial(uint64_t data)
 	return data >> 48 == SERIALS >> 48;
 }
 
-/* Which results requests may have, by the low bits of their serial number. */
+/*
+ * For each request: which parts of its result are not fixed. The index is the request's
+ * serial number modulo NR_ASKED.
+ */
 static struct {
 	uint16_t poll_mask;
 	uint16_t open_bits;
@@ -241,7 +250,10 @@ int file_of(const char *name, size_t size, int flags)
 	for (i = 0; i < size; i++)
 		bytes[i] = pattern_at(i);
 	REQUIRE(write(fd, bytes, size) == (ssize_t)size);
-	/* Write the data back: a row with O_DIRECT must not meet dirty pages. */
+	/*
+	 * Write the data to the disk, so that a test case with O_DIRECT meets no dirty
+	 * pages.
+	 */
 	if (flags & O_DIRECT)
 		REQUIRE(fsync(fd) == 0);
 	REQUIRE(close(fd) == 0);
@@ -263,7 +275,7 @@ int loop_device_of(int backing)
 	char name[32];
 
 	need_root();
-	/* Another process may take the free device first. */
+	/* Try again: another process may take the free loop device first. */
 	for (tries = 0; control >= 0 && tries < 1000; tries++) {
 		nr = ioctl(control, LOOP_CTL_GET_FREE);
 		snprintf(name, sizeof(name), "/dev/loop%d", nr);
@@ -302,8 +314,8 @@ void wait_asleep(pid_t task)
 		close(fd);
 		text[len > 0 ? len : 0] = '\0';
 		/*
-		 * The state follows the name in brackets, which may hold any
-		 * character.
+		 * The thread's state comes after its name, which is in brackets and may
+		 * hold any character.
 		 */
 		state = strrchr(text, ')');
 		if (!state)
@@ -343,7 +355,10 @@ static bool seem_asleep(void)
 	return all;
 }
 
-/* Look twice: a thread that is seen awake later may have woken one that was seen asleep. */
+/*
+ * Look at all threads several times: a thread that was still awake may have woken a
+ * thread that had already been seen asleep.
+ */
 bool others_sleep(void)
 {
 	for (int i = 0; i < 5; i++)
@@ -402,7 +417,10 @@ void stay_on_this_cpu(void)
 	REQUIRE(sched_setaffinity(0, sizeof(here), &here) == 0);
 }
 
-/* Reads from fd with these flags, and closes fd. Return: the errno, or 0. */
+/*
+ * Reads from fd with these RWF_* flags, and closes fd.
+ * Return: the errno, or 0.
+ */
 static int error_of_read(int fd, int flags)
 {
 	char byte;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reference for the rows of stream.h: the results of read(2), write(2) and poll(2) in a
- * thread that makes these calls one after the other
+ * Executes the requests of stream.h as calls of read(2), write(2) and poll(2), one
+ * after the other in a thread (option --calls). The results are the reference for the
+ * library.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,10 +18,10 @@
 #include "conform.h"
 #include "stream-play.h"
 
-/* A thread that makes calls, for each way to call. */
+/* For each kind of call (enum way), the thread that makes these calls. */
 static struct caller {
 	pthread_t thread;
-	pid_t tid; /* 0: no such thread yet */
+	pid_t tid; /* 0: the thread does not exist yet */
 	sem_t given;
 	struct stream_request *queue[REQUESTS_MAX];
 	size_t nr_given;
@@ -62,8 +63,8 @@ static long make_call(const struct stream_request *request)
 }
 
 /*
- * Blocks all signals in this thread, because a request that waits is not interrupted by
- * signals either.
+ * Blocks all signals in this thread, because a signal does not interrupt a waiting
+ * request.
  */
 static void *make_calls(void *arg)
 {
@@ -83,7 +84,10 @@ static void *make_calls(void *arg)
 		request->res = make_call(request);
 		if (request->res < 0)
 			request->res = -errno;
-		/* The duplicate keeps its file open until now, as a request does. */
+		/*
+		 * request->fd is a duplicate. It has kept the file open until the call
+		 * returned, as a request of kernel AIO does.
+		 */
 		close(request->fd);
 		atomic_store(&request->is_made, true);
 		atomic_fetch_add(&caller->nr_made, 1);
@@ -144,7 +148,8 @@ static bool is_asleep(pid_t tid)
 	REQUIRE(stat && fgets(text, sizeof(text), stat));
 	fclose(stat);
 	/*
-	 * The state follows the name in brackets, which may hold any character.
+	 * The thread's state comes after its name, which is in brackets and may hold
+	 * any character.
 	 */
 	state = strrchr(text, ')');
 	return state && !strncmp(state, ") S", 3);

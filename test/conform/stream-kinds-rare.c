@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kinds of files on which a call and poll(2) may disagree, and on which few
- * programs submit requests.
+ * Unusual kinds of files, on which few programs make requests. For some of them,
+ * poll(2) may report another readiness than a read or write finds.
  */
 #include <fcntl.h>
 #include <linux/if_packet.h>
@@ -67,7 +67,7 @@ static void open_unix_shared(bool is_writer, struct ends *ret_ends)
 
 	(void)is_writer;
 	ret_ends->peer = socket(AF_UNIX, SOCK_DGRAM, 0);
-	/* The kernel chooses a name. */
+	/* Bind without a name: the kernel chooses one. */
 	REQUIRE(!bind(ret_ends->peer, (struct sockaddr *)&address,
 		      sizeof(sa_family_t)));
 	REQUIRE(!getsockname(ret_ends->peer, (struct sockaddr *)&address,
@@ -112,8 +112,8 @@ static void open_packet_master(bool is_writer, struct ends *ret_ends)
 }
 
 /*
- * Brings up the network device in the row's own network namespace, which has no other
- * device.
+ * Brings up the network device in the test case's own network namespace, which has no
+ * other device.
  */
 static void bring_up(const char *name)
 {
@@ -275,7 +275,10 @@ static void *touch(void *page)
 	return NULL;
 }
 
-/* This thread blocks for ever, as no thread provides the page (userfaultfd). */
+/*
+ * Touches a page in a new thread. That thread blocks for ever, as no one provides the
+ * page by the userfaultfd.
+ */
 static void touch_page(const struct ends *ends, size_t nr)
 {
 	pthread_t thread;
@@ -397,7 +400,8 @@ void put_spoilt(const struct ends *ends, size_t nr)
 	REQUIRE(!getsockname(ends->peer, (struct sockaddr *)&from, &size));
 	REQUIRE(!getsockname(ends->own, (struct sockaddr *)&to, &size));
 	/*
-	 * The checksum of a datagram of zeroes is another one, so this checksum is wrong.
+	 * A UDP datagram of zeroes does not have the checksum 0x1234, so this checksum
+	 * is wrong.
 	 */
 	*header = (struct udphdr){
 		.source = from.sin_port,

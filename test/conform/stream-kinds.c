@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kinds of files on which a call can block. All are blocking, and none is
- * ready to be read. Their buffers are small and of a fixed size, so that the
- * same amount fits in every run.
+ * The kinds of files on which a call can block. Each file is blocking, and not ready to
+ * be read at first. Its buffers are small and of a fixed size, so that the same number
+ * of bytes fits in every run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,8 +39,8 @@ static void open_pipe(bool is_writer, struct ends *ret_ends)
 }
 
 /*
- * Each splice clears FMODE_NOWAIT of a pipe's end, after which RWF_NOWAIT fails on that
- * end.
+ * Opens a pipe from which data was spliced. A splice clears FMODE_NOWAIT of the pipe's
+ * end, so RWF_NOWAIT then fails on that end.
  */
 static void open_pipe_spliced(bool is_writer, struct ends *ret_ends)
 {
@@ -149,7 +149,7 @@ static void open_tcp(bool is_writer, struct ends *ret_ends)
 	close(listener);
 }
 
-/* The other end connects to this listening socket once. */
+/* Opens a listening socket to which the other end connects once. */
 static void open_listener(bool is_writer, struct ends *ret_ends)
 {
 	struct sockaddr_in address;
@@ -301,7 +301,7 @@ static const struct stream_kind usual_kinds[] = {
 
 enum { NR_USUAL = sizeof(usual_kinds) / sizeof(usual_kinds[0]) };
 
-/* Return: the next kind; the rare kinds follow the usual ones. */
+/* Return: the kind of file after this one; the rare kinds follow the usual ones. */
 static const struct stream_kind *after(const struct stream_kind *kind)
 {
 	kind = kind ? kind + 1 : usual_kinds;

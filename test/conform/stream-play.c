@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a situation on a kind of file. stream-calls.c or the library executes
- * its requests.
+ * Runs the steps of a situation (stream.h) on one kind of file. The library or
+ * stream-calls.c executes the requests.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ static bool is_of(const struct play *play, unsigned kinds)
 	return play->kind->bit & kinds;
 }
 
-/* Fills bytes with the data that the other end expects next. */
+/* Fills `bytes` with the next bytes that the other end expects. */
 static void fill_pattern(struct play *play, char *bytes, size_t nr)
 {
 	size_t i;
@@ -109,7 +109,10 @@ static void submit(struct play *play, struct stream_request *request)
 
 	request->cb = iocb_for(request);
 	request->cb.aio_rw_flags = (__kernel_rwf_t)request->flags;
-	/* Rows that use libaio wait in io_getevents. Other rows wait for an eventfd. */
+	/*
+	 * Test cases that use libaio wait in io_getevents. Other test cases wait for an
+	 * eventfd.
+	 */
 	if (door == DOOR_SYSCALL) {
 		request->cb.aio_flags = IOCB_FLAG_RESFD;
 		request->cb.aio_resfd = (uint32_t)play->completions;
@@ -135,9 +138,9 @@ static void make_request(struct play *play, const struct step *step)
 }
 
 /*
- * Consumes events. With may_wait, waits for the first one. The eventfd may still signal
- * events that were consumed before. Return: whether another event can be waited for; false
- * once the time is over.
+ * Consumes events. If may_wait, waits for the first one. The eventfd may still report
+ * events that were consumed before.
+ * Return: false if the wait has timed out.
  */
 static bool take_events(struct play *play, bool may_wait)
 {
@@ -245,7 +248,10 @@ static void put(struct play *play, size_t nr)
 	REQUIRE(write(play->ends.peer, bytes, nr) == (ssize_t)nr);
 }
 
-/* Reads up to nr bytes, or one record, from the peer. Return: how many bytes. */
+/*
+ * Reads up to nr bytes, or one record, from the peer.
+ * Return: the number of bytes.
+ */
 static size_t take_some(struct play *play, size_t nr)
 {
 	char bytes[65536];
@@ -300,8 +306,8 @@ static void await_held(struct play *play, size_t nr)
 		if ((size_t)held == nr)
 			break;
 		/*
-		 * There is no event for "the pipe contains nr bytes", so look again and
-		 * again.
+		 * Look again every millisecond: there is no system call that waits
+		 * until a pipe contains nr bytes.
 		 */
 		(void)poll(NULL, 0, 1);
 	}
@@ -374,7 +380,10 @@ static void reuse_own(struct play *play)
 	play->other = fds[0];
 }
 
-/* Starts a process that shares the open file, and that looks whether O_NONBLOCK is set. */
+/*
+ * Starts a process that shares the open file and looks again and again whether
+ * O_NONBLOCK is set.
+ */
 static void watch_flags(struct play *play)
 {
 	int fds[2];
@@ -452,8 +461,9 @@ static void signal_thread(void)
 }
 
 /*
- * Moves the clock by a microsecond and back, if the test may: other programs may rely on
- * the clock.
+ * Moves the system's clock by a microsecond, and back at the next call. Other programs
+ * may rely on the clock. So skips the test case unless the environment contains
+ * CONFORM_SETS_CLOCK.
  */
 static void set_clock(void)
 {
@@ -558,7 +568,7 @@ void play(const struct situation *situation, const struct stream_kind *kind)
 	if (!by_calls) {
 		play->ctx = new_context(REQUESTS_MAX);
 		play->completions = eventfd(0, 0);
-		/* With --calls there is no ring. */
+		/* With --calls there is no completion ring to watch. */
 		ring_forget(play->ctx);
 		play->first_data = iocb_of(0, 0, NULL, 0, 0).aio_data + 1;
 	}

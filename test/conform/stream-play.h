@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A row's state while its steps run, shared with its calling threads */
+/*
+ * The state of a test case while its steps run. The threads of stream-calls.c use it,
+ * too.
+ */
 #ifndef STREAM_PLAY_H
 #define STREAM_PLAY_H
 
@@ -28,7 +31,7 @@ struct stream_request {
 	bool is_done;
 	long res;
 
-	/* set and posted by the thread that made the call */
+	/* set by the thread that made the call for this request */
 	sem_t made;
 	atomic_bool is_made;
 };
@@ -38,30 +41,41 @@ struct play {
 	struct ends ends;
 	struct stream_request requests[REQUESTS_MAX];
 	size_t nr_requests;
-	/* concurrent requests may get the data in any order */
+	/* whether concurrent requests may get the data in any order */
 	bool is_order_open;
 
 	aio_context_t ctx;
 	int completions; /* an eventfd, signalled by each completion */
 	uint64_t first_data;
 
-	/* bytes written to peer, written to own, read from peer */
+	/*
+	 * numbers of bytes written to ends.peer, written to ends.own, and read from
+	 * ends.peer
+	 */
 	size_t nr_in, nr_out, nr_taken;
-	/* reads from peer that returned other bytes than were written */
+	/*
+	 * number of reads from ends.peer that returned other bytes than those written
+	 * to ends.own
+	 */
 	long nr_wrong;
 	bool is_own_closed;
-	int other; /* read end of the pipe that was given own's descriptor, or -1 */
+	/*
+	 * read end of the pipe that the step REUSE_OWN created; -1 without such a step
+	 */
+	int other;
 	pid_t watcher;
 	int watcher_end;
 };
 
-/* stream-calls.c: a thread for each way makes the requests as system calls */
+/*
+ * stream-calls.c: for each way (enum way), a thread makes the requests as system calls
+ */
 
 void calls_give(struct play *play, struct stream_request *request);
 bool calls_is_done(struct stream_request *request);
-/* Return: whether the call returned within that many milliseconds. */
+/* Return: whether the request's call returned within `ms` milliseconds. */
 bool calls_await(struct stream_request *request, long ms);
-/* Return: the id of the thread that makes the calls of that way. */
+/* Return: the ID of the thread that makes the calls of this way. */
 pid_t calls_thread(enum way way);
 /* Waits until each calling thread sleeps in a call or has made all its calls. */
 void calls_settle(struct play *play);

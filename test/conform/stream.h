@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows (test cases) whose requests wait: a situation, step by step, on each kind of file
+ * Test cases whose requests wait. Each test case executes one situation, which is a
+ * list of steps, on one kind of file.
  *
- * Kernel AIO would block in io_submit, so it cannot be the reference. With
- * --calls, a thread executes a row's requests by read(2), write(2) and poll(2),
- * one after the other in the order of submission. Without --calls the row
- * submits them. The events must have the results of the calls.
+ * Kernel AIO would block in io_submit until the requests complete, so its results
+ * cannot be the reference. With --calls, a thread executes the requests by read(2),
+ * write(2) and poll(2), one after the other in the order of submission. Without
+ * --calls, the library executes them, and their events must have the results of these
+ * calls.
  *
- * With --calls, after each step that may let a call return, the row waits until
- * the thread sleeps in a call or has made all calls. A situation uses END where
- * a submitted request, too, has to be complete before the situation continues.
+ * With --calls, the test case waits after each step that may let a call return. It
+ * waits until the thread sleeps in a call or has made all calls. Without --calls the
+ * test case waits only in the step END, until a request is complete.
  */
 #ifndef STREAM_H
 #define STREAM_H
@@ -18,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Set by --calls: a thread makes the rows' requests as system calls. */
+/* Set by --calls: a thread makes the test cases' requests as system calls. */
 extern bool by_calls;
 
 /* The kinds of files, one bit each. */
@@ -44,10 +46,10 @@ enum {
 
 	/* kinds of stream-kinds-rare.c */
 	NETLINK = 1 << 17, /* messages from one program to another */
-	/* datagrams to one receiver from all senders */
+	/* `own` sends to a socket that receives datagrams from any sender */
 	UNIX_SHARED = 1 << 18,
 	PACKETS = 1 << 19,       /* a pipe with O_DIRECT, which keeps packets */
-	CANONICAL = 1 << 20,     /* a terminal that reads lines */
+	CANONICAL = 1 << 20,     /* a canonical terminal: reads return lines */
 	PACKET_MASTER = 1 << 21, /* master of a terminal, with TIOCPKT */
 	RAW_IP = 1 << 22,
 	LINK = 1 << 23,        /* an AF_PACKET socket */
@@ -64,85 +66,97 @@ enum {
 	RECORDS = UNIX_DGRAM | UNIX_SEQPACKET,
 	PTYS = PTY_MASTER | PTY_SLAVE,
 
-	/* One read of these kinds returns one message. */
+	/* A read of these kinds of file returns one message. */
 	IN_PIECES = RECORDS | UDP | NETLINK | UNIX_SHARED | PACKETS,
-	/* These kinds return bytes that differ from run to run. */
+	/* Reads of these kinds of file return bytes that differ from run to run. */
 	VARYING = SIGNALFD | RAW_IP | FUSE_SERVER | USERFAULT,
 };
 
 struct ends {
-	int own;  /* the descriptor on which requests are made */
-	int peer; /* the other end, which feeds and empties own; or own */
+	int own; /* the descriptor on which requests are made */
+	/*
+	 * the other end, by which test cases fill or empty `own`; or the same as `own`
+	 */
+	int peer;
 };
 
 struct stream_kind {
 	unsigned bit;
 	const char *name;
 	void (*open)(bool is_writer, struct ends *ret_ends);
-	/* Makes own readable by data number nr. NULL: rows write bytes to peer. */
+	/*
+	 * Makes `own` readable; nr says how much arrives, for example how many bytes.
+	 * NULL: test cases write bytes to `peer` instead.
+	 */
 	void (*put)(const struct ends *ends, size_t nr);
 };
 
 extern const struct stream_kind rare_kinds[]; /* the last has no name */
 
 /*
- * Return: the kind after this one in the set. NULL stands before the first and after the
- * last.
+ * Return: the kind that follows this one in the set `kinds`; the first kind if `kind`
+ * is NULL; NULL after the last kind.
  */
 const struct stream_kind *next_kind(const struct stream_kind *kind,
 				    unsigned kinds);
 
-/* Sends a UDP datagram with a bad checksum from peer's address to own. */
+/*
+ * Sends a UDP datagram with a wrong checksum, from the address of `peer` to `own`.
+ */
 void put_spoilt(const struct ends *ends, size_t nr);
 
 enum verb {
 	END_OF_STEPS,
 
-	/* A request of nr bytes with flags. Requests are numbered from 0. */
+	/*
+	 * These steps make a request of nr bytes with RWF_* flags. Requests are
+	 * numbered from 0.
+	 */
 	READ,
 	READV,
 	WRITE,
 	WRITEV,
-	POLL,           /* nr holds the events to poll for */
-	READ_DUPLICATE, /* by a duplicate of the descriptor */
-	WAITS,          /* notes whether request nr is complete */
-	END,            /* notes the result of request nr */
-	END_SIGN,       /* as END, but the number of bytes may vary */
+	POLL,           /* nr is the mask of events */
+	READ_DUPLICATE, /* like READ, on a duplicate of `own` */
+	WAITS,          /* prints whether request nr is complete */
+	END,            /* prints the result of request nr */
+	END_SIGN,       /* as END, but prints "some" for a number of bytes */
 
-	/* on the other end, peer */
-	PUT,      /* writes nr bytes to peer, or puts a number */
-	TAKE,     /* reads nr bytes or records from peer */
-	TAKE_ALL, /* reads what peer has now */
-	DRAIN,    /* reads all that FILL and writes wrote to own */
-	HOLDS, /* waits until the pipe from which peer reads holds nr bytes */
-	CLOSE_PEER, /* RESET also sets SO_LINGER to 0 */
+	/* Steps on the other end, peer */
+	PUT,        /* writes nr bytes, or calls put() with nr */
+	TAKE,       /* reads nr bytes or records from peer */
+	TAKE_ALL,   /* reads what peer has now */
+	DRAIN,      /* reads from `peer` what was written to `own` */
+	HOLDS,      /* waits until nr bytes can be read from `peer`, a pipe */
+	CLOSE_PEER, /* closes peer; RESET first sets SO_LINGER to 0 */
 	OPEN_PEER,  /* opens the other end of a FIFO again */
 	SHUT_PEER,  /* nr is shutdown(2)'s how */
 	RESET,
 
-	/* on this end, own */
-	FILL,      /* writes until there is no room */
-	PUT_BACK,  /* writes nr bytes that no thread reads */
+	/* Steps on this end, own */
+	FILL,      /* writes to `own` until it has no room */
+	PUT_BACK,  /* writes nr bytes to `own`; no step reads them */
 	SHUT_OWN,  /* nr is shutdown(2)'s how */
 	CLOSE_OWN, /* closes the descriptor */
-	REUSE_OWN, /* makes own the end of another pipe, which is ready */
+	REUSE_OWN, /* makes `own` refer to a new pipe that is ready */
 	WATCH,     /* starts a process that looks for O_NONBLOCK */
-	UNWATCH,   /* notes whether that process saw O_NONBLOCK set */
+	UNWATCH,   /* prints whether that process saw O_NONBLOCK set */
 	NONBLOCK,  /* sets O_NONBLOCK by ioctl(2), or clears it if nr is 0 */
 	/* as NONBLOCK, by a process that shares the open file */
 	NONBLOCK_BY_OTHERS,
 	RECEIVE_TIMEOUT, /* SO_RCVTIMEO, in ms */
 	SEND_TIMEOUT,
 	LOW_WATER,   /* SO_RCVLOWAT, in bytes */
-	KEEP_ERRORS, /* IP_RECVERR: own polls POLLERR until errors are read */
+	KEEP_ERRORS, /* IP_RECVERR: `own` polls POLLERR until errors are read */
 	PIPE_BYTES,  /* sets the pipe's capacity */
-	LEAST_BYTES, /* VMIN of a terminal without lines */
-	LEAST_TIME,  /* VTIME of a terminal, in tenths of a second */
+	LEAST_BYTES, /* VMIN of a noncanonical terminal */
+	/* VTIME of a noncanonical terminal, in tenths of a second */
+	LEAST_TIME,
 
 	/* elsewhere */
 	PUT_SPOILT,    /* sends a UDP datagram of nr bytes, bad checksum */
 	SIGNAL_THREAD, /* signals only the thread that makes the requests */
-	SET_CLOCK,     /* sets the clock to its current time */
+	SET_CLOCK,     /* moves the clock by a microsecond, or back */
 };
 
 struct step {
@@ -160,14 +174,14 @@ struct situation {
 };
 
 /*
- * Makes a row of each situation on each of its kinds of files. The last situation has no
- * name.
+ * Make a test case of each situation for each kind of file in its set `kinds`. An entry
+ * without a name ends the array.
  */
 struct row;
 void add_situations(struct row rows[], size_t nr_max,
 		    const struct situation *situations);
 
-/* Steps leave out members that they do not use. */
+/* A list of steps. Each step gives only the members that it uses. */
 #define STEPS(...) ((const struct step[]){ __VA_ARGS__, { END_OF_STEPS } })
 
 void play(const struct situation *situation, const struct stream_kind *kind);

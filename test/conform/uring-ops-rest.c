@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* More operations of io_uring: those without a file, and newer ones. */
+/*
+ * The other operations of io_uring: operations without a file, and newer operations
+ */
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
@@ -26,7 +28,7 @@ static int open_old(void)
 	return fd;
 }
 
-/* Opens an epoll that holds a descriptor which is ready. */
+/* Opens an epoll that watches a ready descriptor. */
 static int ready_epoll(void)
 {
 	struct epoll_event event = { .events = EPOLLIN };
@@ -38,7 +40,7 @@ static int ready_epoll(void)
 	return epoll;
 }
 
-/* The vectors lie outside of the registered buffer, so the request fails. */
+/* The iovecs name memory outside of the registered buffer, so the request fails. */
 static void fill_registered(struct io_uring_sqe *sqe)
 {
 	static struct iovec vectors[2];
@@ -57,14 +59,14 @@ static void fill_provide(struct io_uring_sqe *sqe)
 	sqe->buf_group = 3;
 }
 
-/* The group has no buffers, so a valid request ends with ENOENT. */
+/* The buffer group is empty, so a valid request fails with ENOENT. */
 static void fill_remove(struct io_uring_sqe *sqe)
 {
 	sqe->fd = 4;
 	sqe->buf_group = 3;
 }
 
-/* The ring has no table, so a valid request ends with ENXIO. */
+/* The ring has no table of files, so a valid request fails with ENXIO. */
 static void fill_update(struct io_uring_sqe *sqe)
 {
 	static int32_t fds[2] = { -1, -1 };
@@ -81,7 +83,10 @@ static void fill_wake(struct io_uring_sqe *sqe)
 	sqe->addr3 = UINT32_MAX;
 }
 
-/* The word has another value, so a valid request ends with EAGAIN. */
+/*
+ * The futex's word has another value than expected, so a valid request fails with
+ * EAGAIN.
+ */
 static void fill_wait(struct io_uring_sqe *sqe)
 {
 	word = 2;
@@ -100,7 +105,7 @@ static void fill_waits(struct io_uring_sqe *sqe)
 	sqe->len = 2;
 }
 
-/* There is no child, so a valid request ends with ECHILD. */
+/* The process has no child, so a valid request fails with ECHILD. */
 static void fill_waitid(struct io_uring_sqe *sqe)
 {
 	sqe->len = P_ALL;

@@ -20,7 +20,10 @@
 
 enum { FILE_BYTES = 8192, BUF_BYTES = 65536, PIPE_BYTES = 100 };
 
-/* One page, followed by an inaccessible page at which too long requests end. */
+/*
+ * One page, followed by an inaccessible page, so that a request with a too large length
+ * fails there.
+ */
 static char *buf;
 static struct iovec vectors[2];
 static struct __kernel_timespec soon;
@@ -255,7 +258,7 @@ static void fill_timeout(struct io_uring_sqe *sqe)
 	sqe->len = 1;
 }
 
-/* No request has this user_data, so a valid request ends with ENOENT. */
+/* No request has this user_data, so a valid cancel request fails with ENOENT. */
 static void fill_target(struct io_uring_sqe *sqe)
 {
 	sqe->addr = 0xdead;
@@ -378,7 +381,7 @@ static void fill_socket(struct io_uring_sqe *sqe)
 	sqe->off = SOCK_STREAM;
 }
 
-/* The kernel chooses a name. */
+/* Bind without a name: the kernel chooses one. */
 static void fill_bind(struct io_uring_sqe *sqe)
 {
 	own_address.sun_family = AF_UNIX;

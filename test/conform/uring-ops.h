@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each operation of io_uring, as a request that succeeds
+ * For each operation of io_uring, a request that is valid
  *
- * Rows (test cases) change one field of the request and note its result. The unchanged
- * request completes at once, without help, each time it is filled in and submitted.
+ * Test cases change one field of the valid request and print the result. Unchanged, the
+ * request completes at once, however often it is filled in and submitted. Some requests
+ * fail because what they name does not exist (for example ENOENT).
  */
 #ifndef CONFORM_URING_OPS_H
 #define CONFORM_URING_OPS_H
@@ -13,25 +14,35 @@
 struct uring_op {
 	const char *name;
 	int opcode;
-	/* Opens the descriptor that the operation uses. NULL: the operation uses none. */
+	/* Opens the descriptor on which the operation acts. NULL: it needs none. */
 	int (*open)(void);
-	/* Fills in all other members of a zeroed SQE whose fd is set. */
+	/* Fills in an SQE whose other members are 0 and whose fd is set. */
 	void (*fill)(struct io_uring_sqe *sqe);
-	bool takes_any_file; /* rows try it on each kind of file */
-	bool has_offset;     /* rows try it without an offset, too */
+	bool takes_any_file; /* test cases try it on each kind of file */
+	bool has_offset;     /* test cases try it without an offset, too */
 };
 
-/* The last of each array has no name. uring_ops_rest needs newer headers. */
+/*
+ * The last element of each array has no name. The operations of uring_ops_rest are
+ * newer.
+ */
 extern const struct uring_op uring_ops[];
 extern const struct uring_op uring_ops_rest[];
 
-/* Creates what the operations use. A row calls this first. */
+/*
+ * Creates the files and buffers that the operations use. A test case calls this first.
+ */
 void prepare_uring_ops(void);
-/* Registers a buffer at index 0 of the ring, if the ring needs one. */
+/*
+ * Registers a buffer at index 0 of the ring's table, for operations on a fixed buffer.
+ */
 void register_op_buffer(const struct uring *ring);
-/* Return: an SQE of the operation that succeeds. */
+/* Return: an SQE that contains the valid request of this operation. */
 struct io_uring_sqe uring_op_sqe(const struct uring_op *op);
-/* Closes a descriptor that the operation returned, and sets res to 0. */
+/*
+ * If the operation returned a descriptor, closes it and sets res to 0, because its
+ * number may differ from run to run.
+ */
 void forget_opened(const struct uring_op *op, struct io_uring_cqe *cqe);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Open, close and read files in slots of a ring's table. */
+/*
+ * Functions that open, close and read files in slots of a ring's table of registered
+ * files
+ */
 #ifndef CONFORM_URING_PLACES_H
 #define CONFORM_URING_PLACES_H
 

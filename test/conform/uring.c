@@ -9,11 +9,11 @@
 
 enum { NOTED_MAX = 512 };
 
-/* The first serial number of requests. */
+/* The user_data of the first request. The next requests have the next numbers. */
 static const uint64_t SERIALS = 0x5e0a1000;
 static uint64_t next_serial = SERIALS;
 
-/* Acquire: the kernel or the library stores the word with release. */
+/* Loads with acquire: the kernel or the library stores the word with release. */
 static uint32_t load(const uint32_t *word)
 {
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -110,7 +110,7 @@ void note_cqe(const char *key, const struct io_uring_cqe *cqe)
 		len = snprintf(text, sizeof(text), "%s", name);
 	else
 		len = snprintf(text, sizeof(text), "%d", cqe->res);
-	/* Leave out this flag, which has rows of its own. */
+	/* Leave out IORING_CQE_F_SOCK_NONEMPTY, which has test cases of its own. */
 	flags = cqe->flags & ~(uint32_t)IORING_CQE_F_SOCK_NONEMPTY;
 	if (flags)
 		snprintf(text + len, sizeof(text) - (size_t)len, ",flags:%#x",
@@ -119,7 +119,8 @@ void note_cqe(const char *key, const struct io_uring_cqe *cqe)
 }
 
 /*
- * Return: the index of the completion's request among all requests of the row, on any ring.
+ * Return: the index of the completion's request among all requests of the test case, on
+ * any ring.
  */
 static long place_of(const struct io_uring_cqe *cqe)
 {
@@ -128,7 +129,10 @@ static long place_of(const struct io_uring_cqe *cqe)
 	return (long)(cqe->user_data - SERIALS);
 }
 
-/* Return: the index of the first request without a noted completion. */
+/*
+ * Return: the index of the first request after those whose completions are already
+ * printed.
+ */
 static long first_of(void)
 {
 	static uint64_t noted = SERIALS;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_uring for rows: the client that all tests share, and notes of what it
- * observes
+ * io_uring for test cases: the client that all tests share, and functions that print
+ * what the test case observes
  *
- * As for kernel AIO, functions return counts or negative errnos. Each submitted request has
- * a serial number as its user_data. Rows note completions by their position among the
- * submissions, not by serial number, and not in the order in which concurrent requests
- * complete.
+ * Functions return counts or negative errnos, like those for kernel AIO in conform.h.
+ * Each submitted request has a serial number as its user_data. Test cases print
+ * completions by the position of their request among the submissions. They print
+ * neither the serial number nor the order in which concurrent requests complete.
  */
 #ifndef CONFORM_URING_H
 #define CONFORM_URING_H
@@ -33,14 +33,18 @@ enum {
 	OP_WRITEV_FIXED = 61,
 	OP_PIPE = 62,
 };
-/* For io_uring_register(2): the descriptor is the index of a registered ring. */
+/*
+ * A flag of io_uring_register(2): the descriptor is the index of a registered ring.
+ */
 #define REGISTER_USE_REGISTERED_RING (1U << 31)
 
-/* Creates a ring. If that fails, it ends the row. */
+/* Creates a ring. If that fails, it ends the test case. */
 struct uring new_uring(uint32_t nr, uint32_t flags);
 struct uring new_uring_of(uint32_t nr, const struct io_uring_params *params);
 
-/* Return: the next SQE, zeroed except for the arguments and user_data. */
+/*
+ * Return: the next SQE. Its members are 0 except for the arguments and user_data.
+ */
 struct io_uring_sqe *sqe_of(struct uring *ring, int opcode, int fd);
 /* As sqe_of(), with the fields that most operations use. */
 struct io_uring_sqe *sqe_rw(struct uring *ring, int opcode, int fd,
@@ -51,35 +55,40 @@ struct io_uring_sqe *sqe_poll(struct uring *ring, int fd, uint8_t flags);
 struct io_uring_sqe *sqe_copy(struct uring *ring,
 			      const struct io_uring_sqe *sqe);
 
-/* Return: how many completions there are after deferred work has run. */
+/*
+ * Lets the kernel post the completions that it has deferred.
+ * Return: how many completions are then in the ring.
+ */
 uint32_t uring_settle(const struct uring *ring);
 /* Waits up to PATIENCE_MS. Return: whether nr completions are there. */
 bool uring_wait(struct uring *ring, uint32_t nr);
-/* Waits for the completion with that user_data, and drops others. */
+/*
+ * Waits for the completion with this user_data, and drops all earlier completions.
+ */
 bool uring_find(struct uring *ring, uint64_t user_data,
 		struct io_uring_cqe *cqe);
 
-/* Notes key=RESULT, with the flags and any further members that are set. */
+/* Prints key=RESULT, with the flags and any further members that are set. */
 void note_cqe(const char *key, const struct io_uring_cqe *cqe);
 /*
- * Waits for nr completions, and notes them by the position of their request among those
- * submitted since the ring was empty: key.0, key.1, ... Then it notes any further
- * completions. note_in_order() notes completions in the order of their arrival, with that
- * position.
+ * Waits for nr completions, and prints them as key.0, key.1, ... The number is the
+ * position of the completion's request among the requests prepared since completions
+ * were last printed. If completions are missing, or more have arrived, prints how many.
+ * note_cqes() prints them in the order of these numbers, note_in_order() in the order
+ * of arrival.
  */
 void note_cqes(const char *key, struct uring *ring, uint32_t nr);
 void note_in_order(const char *key, struct uring *ring, uint32_t nr);
 /*
- * Submits the one prepared request and notes its result. Drops other
- * completions.
+ * Submits the one prepared request and prints its result. Drops other completions.
  */
 long try_sqe(const char *key, struct uring *ring);
-/* Notes the completions that are there, without waiting. */
+/* Prints the completions that have arrived, without waiting. */
 void note_ready(const char *key, const struct uring *ring);
-/* Notes by how much each of the ring's words that the kernel writes has changed. */
+/* Prints the heads, tails, flags and counts of both rings. */
 void note_rings(const char *key, const struct uring *ring);
 
-/* Provided buffers as io_uring_register() takes them in newer headers. */
+/* Constants for arrays of provided buffers, which older headers lack */
 enum { REGISTER_PBUF_STATUS = 26, PBUF_RING_MMAP = 1, PBUF_RING_INC = 2 };
 
 struct buf_reg {
@@ -96,11 +105,11 @@ struct buf_status {
 	uint32_t resv[8];
 };
 
-/* Adds nr adjacent buffers, each of that many bytes, to a buffer group. */
+/* Adds nr adjacent buffers of `bytes` bytes each to a buffer group. */
 void uring_provide(struct uring *ring, int group, void *memory, size_t bytes,
 		   int first, int nr);
 
-/* Return: a duration for a timeout, never an absolute time. */
+/* Return: ns as a duration for a timeout, not as an absolute time. */
 struct __kernel_timespec span_of(long long ns);
 #define SPAN_SOON span_of(2 * MS)
 #define SPAN_NEVER span_of(3600 * 1000 * MS)

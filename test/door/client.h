@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A client with one door (front-end), for the tests in this directory. */
+/*
+ * A client of the "door", a front-end that only tests use. The client opens one door at
+ * a time.
+ */
 #ifndef CLIENT_H
 #define CLIENT_H
 
@@ -15,7 +18,7 @@ enum { SIZE = UNIT_KEY_BYTES };
 static struct door *door;
 static struct door_rings *rings;
 
-/* Opens the door. The thread that calls this is its submitter. */
+/* Opens the door. Only the thread that calls start() may submit through it. */
 static inline int start(void **state)
 {
 	int ret = unit_setup(state);
@@ -62,7 +65,8 @@ static inline void put_tagged(struct door_sqe sqe, uint64_t tag)
 }
 
 /*
- * Submit all, and wait for nr_min completions. Return: how many requests the door accepted.
+ * Submit all requests in the ring, and wait for nr_min completions.
+ * Return: how many requests the door accepted.
  */
 static inline int enter(uint32_t nr_min)
 {

@@ -29,11 +29,11 @@ struct door {
 
 	struct uaio_queue queue;
 
-	/* under the queue's lock; only the submitter changes fixed */
-	struct uaio_file *fixed[DOOR_NR_FIXED]; /* shares (ref); or NULL */
+	/* used under the lock of `queue`; only the submitter changes `fixed` */
+	struct uaio_file *fixed[DOOR_NR_FIXED]; /* a reference (ref); or NULL */
 	uint32_t cq_tail;
 	uint64_t nr_taken;
-	uint64_t nr_done; /* of the requests that were accepted */
+	uint64_t nr_done; /* how many accepted requests have completed */
 	/* atomic: a futex on which a thread that closes the door sleeps */
 	uint32_t drain;
 	uint32_t is_closing;
@@ -43,7 +43,8 @@ struct door {
 
 static struct {
 	struct uaio_slab slab;
-	uint32_t epoch; /* counts engines: a child of fork() has a new one */
+	/* how many engines were started; a child of fork() starts its own engine */
+	uint32_t epoch;
 } doors;
 
 /*
@@ -59,7 +60,10 @@ static uint32_t nr_unread(const struct uaio_queue *queue)
 	return nr < DOOR_NR_CQES ? nr : DOOR_NR_CQES;
 }
 
-/* A waiting thread needs a number of unread completions. */
+/*
+ * Return: whether a thread that waits for `need` unread completions may return from the
+ * wait.
+ */
 static bool is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	return nr_unread(queue) >= need;
@@ -88,7 +92,10 @@ static void post(struct uaio_queue *queue, const struct uaio_post *post)
 		nr_last += !has_more;
 	}
 	store_relaxed(&door->cq_tail, tail);
-	/* Release: publishes completions. Pairs with the client's load. */
+	/*
+	 * Release: publishes completions. Pairs with the client's acquire load of
+	 * cq_tail.
+	 */
 	store_release(&door->rings.cq_tail, tail);
 	door->nr_done += nr_last;
 	if (door->is_closing) {
@@ -97,7 +104,10 @@ static void post(struct uaio_queue *queue, const struct uaio_post *post)
 	}
 }
 
-/* Return: how many slots of the completion ring are neither used nor reserved (I1). */
+/*
+ * Return: how many slots of the completion ring are free. A free slot holds no unread
+ * completion, and is not reserved for the last completion of an accepted request (I1).
+ */
 static uint32_t room_locked(const struct door *door)
 {
 	uint64_t owed =
@@ -144,8 +154,8 @@ static const struct uaio_sink sink = {
  */
 
 /*
- * Opening the first door starts the engine. In a library, a front-end starts together with
- * it.
+ * The first call starts the engine. The front-ends of the library start their engine in
+ * the same way.
  */
 static int start(void)
 {
@@ -192,15 +202,19 @@ int door_open(struct door **ret_door, struct door_rings **ret_rings)
 }
 
 /*
- * Return: whether this process opened the door: a child of fork() has a copy that it cannot
- * use.
+ * Return: whether this process opened the door. A child of fork() inherits a copy of
+ * the door, which it cannot use.
  */
 static bool is_open(const struct door *door)
 {
 	return uaio_engine_is_up() && door->epoch == doors.epoch;
 }
 
-/* Return: 0 if the thread has entered the library. */
+/*
+ * Call uaio_enter() if this process opened the door.
+ * Return: 0 if the thread is now inside the library; -EBADF if another process opened
+ * the door; -EAGAIN if the thread was already inside.
+ */
 static int step_in(const struct door *door)
 {
 	return !is_open(door) ? -EBADF : uaio_enter() ? 0 : -EAGAIN;
@@ -315,7 +329,7 @@ static struct uaio_sqe translate(const struct door_sqe *from)
 			 (from->options & DOOR_DRAIN ? UAIO_DRAIN : 0),
 		.is_async = from->options & DOOR_ASYNC,
 		.fd = from->fd,
-		.off = from->place, /* or the duration of a timer */
+		.off = from->place, /* DOOR_TIMER: the duration */
 		.buf = from->memory,
 		.len = from->size,
 		.data = from->tag,
@@ -406,7 +420,10 @@ static void take_in(struct door *door, struct uaio_batch *batch,
 	if (from->what >= DOOR_NR_WHATS) {
 		answer(door, batch, from->tag, -EINVAL);
 	} else if (from->what == DOOR_CANCEL) {
-		/* Pass earlier requests on to the engine, so that the cancel finds them. */
+		/*
+		 * Submit the earlier requests to the engine first, so that the cancel
+		 * finds them.
+		 */
 		uaio_chain_end(chain);
 		uaio_batch_end(batch);
 		ret = cancel(door, from);
@@ -418,8 +435,9 @@ static void take_in(struct door *door, struct uaio_batch *batch,
 }
 
 /*
- * Reserve a slot for the last completion of each of the next nr submissions. Return: for
- * how many there was one.
+ * Reserve a slot of the completion ring for the last completion of each of the next nr
+ * submissions.
+ * Return: how many slots were reserved.
  */
 static uint32_t reserve(struct door *door, uint32_t nr)
 {

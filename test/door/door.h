@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A door (front-end) that no program uses: it tests that the engine depends on
- * no ABI
+ * The "door": a front-end that only tests use. By it, tests show that the engine
+ * depends on no ABI.
  *
- * A client shares two rings with this front-end, in a format of their own. The client fills
- * in submissions and advances sq_tail; the door takes them and advances sq_head. The door
- * posts completions and advances cq_tail; the client advances cq_head. A door does all that
- * a front-end (such as kernel AIO or io_uring) has to do, and includes only headers that a
- * front-end may use.
+ * A client shares two rings with this front-end. Their format is not the format of any
+ * kernel. The client fills in submissions and advances sq_tail; the door reads them and
+ * advances sq_head. The door posts completions and advances cq_tail; the client reads
+ * them and advances cq_head. A door does all that a front-end such as kernel AIO or
+ * io_uring has to do. Its source includes only headers that a front-end may include.
  *
- *   I1  Every accepted submission has exactly one completion without DOOR_MORE.
- *       The door keeps a slot free for that completion until it posts it.
- *   I2  The door relies on nothing that the client can write.
- *   I3  One thread at a time submits; any thread may wait and reap.
+ * I1  Every accepted submission has exactly one completion without DOOR_MORE.
+ *     The door keeps a slot of the completion ring free until it posts that completion.
+ * I2  The door relies on nothing that the client can write.
+ * I3  Only one thread at a time submits; any thread may wait and reap.
  *
- * The functions return what their comments say, or a negative error number.
+ * Each function returns what its comment says, or a negative errno.
  */
 #ifndef DOOR_H
 #define DOOR_H
@@ -23,6 +23,7 @@
 
 enum { DOOR_NR_SQES = 64, DOOR_NR_CQES = 128 };
 
+/* Operations. "memory" and "place" are members of struct door_sqe. */
 enum door_what {
 	DOOR_READ,
 	DOOR_READV,
@@ -30,9 +31,9 @@ enum door_what {
 	DOOR_SYNC,
 	DOOR_POLL,
 	DOOR_NOP,
-	DOOR_OPEN,  /* memory: the path; place: flags */
+	DOOR_OPEN,  /* memory: the path; place: the flags of open() */
 	DOOR_TIMER, /* place: nanoseconds from now on */
-	/* as DOOR_TIMER; limits the previous request of a chain */
+	/* like DOOR_TIMER; the timer limits the previous request of a chain */
 	DOOR_LINK_TIMER,
 	DOOR_CANCEL, /* place: the tag of the request to cancel */
 	DOOR_CORE,   /* memory: a struct uaio_sqe for the engine */
@@ -42,15 +43,25 @@ enum door_what {
 /* Flags in door_sqe.options. */
 enum {
 	DOOR_REPEATEDLY =
-		1, /* multishot: the poll goes on until it is cancelled */
-	/* fd is the slot of a fixed file; cancel: all requests on it */
+		1, /* multishot: the poll continues until it is cancelled */
+	/*
+	 * fd is a slot of the table of fixed files. DOOR_CANCEL with this flag cancels
+	 * all requests on the file in that slot.
+	 */
 	DOOR_FIXED = 2,
-	/* the next request starts when this one has succeeded */
+	/* the next request starts once this request has succeeded */
 	DOOR_LINK = 4,
-	/* the next request starts when this one has ended */
+	/*
+	 * the next request starts once this request has completed, even with an error
+	 */
 	DOOR_LINK_HARD = 8,
-	DOOR_DRAIN = 16, /* runs alone: other requests of the door wait */
-	DOOR_ASYNC = 32, /* not tried during submission, but left to a worker */
+	/*
+	 * starts after all earlier requests of the door; later requests wait for its
+	 * end
+	 */
+	DOOR_DRAIN = 16,
+	/* a worker executes the request; the submitting thread does not try it */
+	DOOR_ASYNC = 32,
 };
 
 enum { DOOR_NR_FIXED = 4 };
@@ -63,7 +74,10 @@ struct door_sqe {
 	int32_t fd;
 	int64_t place;
 	void *memory;
-	uint32_t size; /* bytes, or number of vectors; for a poll: the events */
+	/*
+	 * bytes of the memory; DOOR_READV: number of vectors; DOOR_POLL: the events
+	 */
+	uint32_t size;
 	uint32_t options;
 	uint64_t tag;
 };
@@ -75,7 +89,8 @@ struct door_cqe {
 };
 
 /*
- * Shared with the client. The index of a slot is the head or tail modulo the ring's size.
+ * The memory that the door shares with the client. A slot's index is the head or the
+ * tail, modulo the ring's size.
  */
 struct door_rings {
 	/* atomic */
@@ -92,25 +107,29 @@ struct door;
 
 int door_open(struct door **ret_door, struct door_rings **ret_rings);
 
-/* Cancels requests that may wait for ever, and waits for all others to complete. */
+/*
+ * Close the door. Cancels the requests that may wait for ever, and waits until all
+ * other requests have completed.
+ */
 int door_close(struct door *door);
 
 /*
- * Set, or clear, the file of a slot of the table of fixed files. For door_fix() the slot
- * must be empty. The file stays open while requests use it. Only the submitter may call
- * these functions.
+ * door_fix() puts the file of `fd` into the empty slot `place` of the table of fixed
+ * files. door_unfix() empties the slot; the file stays open while requests use it. Only
+ * the submitter may call these functions.
  */
 int door_fix(struct door *door, uint32_t place, int fd);
 int door_unfix(struct door *door, uint32_t place);
 
 /*
- * Submits what is in the ring, then waits until there are nr_min completions or the
- * deadline (CLOCK_MONOTONIC) passes. Return: how many submissions were accepted. If none
- * was accepted, the error of the wait.
+ * Submit the requests in the ring, then wait until nr_min completions are unread or the
+ * deadline (CLOCK_MONOTONIC) passes.
+ * Return: how many submissions were accepted; if none was accepted, the error of the
+ * wait.
  */
 int door_enter(struct door *door, uint32_t nr_min, int64_t deadline_ns);
 
-/* Waits without submitting. Any thread may call it (I3). */
+/* Like door_enter(), without submitting. Any thread may call it (I3). */
 int door_wait(struct door *door, uint32_t nr_min, int64_t deadline_ns);
 
 #endif /* DOOR_H */

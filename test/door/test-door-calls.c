@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests through the tests' door: operations other than reads and writes
+ * Tests of operations other than reads and writes, submitted through the tests' own
+ * front-end (the "door")
  *
- * The tests submit each operation so that it may run inline, so that a worker executes it,
- * and linked after a request that waits. src/op/test-call.c tests the results of the
- * operations.
+ * The tests execute each operation in three ways: during submission if possible, by a
+ * worker, and in a chain behind a request that waits. src/op/test-call.c tests the
+ * results of the operations.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -56,7 +57,10 @@ static void put_core(struct uaio_sqe *sqe, uint32_t options, uint64_t tag)
 
 enum how { AT_ONCE, BY_WORKER, IN_CHAIN, NR_HOWS };
 
-/* The chain's first request waits until the whole chain has been submitted. */
+/*
+ * The chain's first request reads an empty pipe, so it waits until the whole chain has
+ * been submitted.
+ */
 static int32_t make_in_chain(struct uaio_sqe *sqe)
 {
 	struct door_sqe first;
@@ -255,7 +259,9 @@ static void a_call_may_wait_in_a_chain(void **state)
 	other_calls(IN_CHAIN);
 }
 
-/* Each operation breaks its chain on the same results as in io_uring. */
+/*
+ * An operation's result must break its chain if and only if it does so in io_uring.
+ */
 static void what_breaks_a_chain_depends_on_the_call(void **state)
 {
 	int fd = unit_file(false), pipe_ends[2], out[2];
@@ -295,8 +301,8 @@ static void what_breaks_a_chain_depends_on_the_call(void **state)
 		{ on_file(UAIO_OP_CLOSE, 999, 0, 0), -EBADF, true },
 		{ with(UAIO_OP_EPOLL_CTL, 999, &epoll), -EBADF, true },
 		/*
-		 * These operations move three of the four requested bytes, which is a short
-		 * result.
+		 * These operations transfer only three of the four requested bytes.
+		 * Such a short result breaks the chain.
 		 */
 		{ with(UAIO_OP_TEE, -1, &ends), 3, true },
 		{ with(UAIO_OP_SPLICE, -1, &ends), 3, true },
@@ -330,7 +336,10 @@ static void what_breaks_a_chain_depends_on_the_call(void **state)
 	}
 }
 
-/* When the close is submitted, the worker has not started the write. */
+/*
+ * The write is left to a worker. The close, submitted with the write, must be executed
+ * after the write.
+ */
 static void a_close_comes_after_what_was_submitted_with_it(void **state)
 {
 	int fd = unit_file(false), kept = dup(fd);
@@ -354,7 +363,7 @@ static void a_close_comes_after_what_was_submitted_with_it(void **state)
 	unit_close(kept);
 }
 
-/* The slot keeps the file open until the request completes. */
+/* The slot of the fixed file keeps the file open after its descriptor is closed. */
 static void a_fixed_file_is_changed_after_its_descriptor(void **state)
 {
 	int fd = unit_file(false), kept = dup(fd);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests through the tests' door: requests on fixed files
+ * Tests of requests on fixed files, submitted through the tests' own front-end (the
+ * "door")
  *
- * test-door.c tests what holds for all requests.
+ * test-door.c has the tests that concern requests of every kind.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -18,7 +19,7 @@
 #include "life/life.h"
 #include "client.h"
 
-/* Return: a request on the fixed file in slot place. */
+/* Return: a request on the fixed file in slot `place`. */
 static struct door_sqe fixed(enum door_what what, int place, void *memory,
 			     uint32_t size, int64_t off)
 {
@@ -50,7 +51,9 @@ static int own_of(int fd)
 	return -1;
 }
 
-/* Make the library's own descriptor refer to another file, as dup2() of the program can. */
+/*
+ * Make the library's own descriptor refer to another file, as a program can by dup2().
+ */
 static void take_number(int own)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -87,7 +90,10 @@ static void a_file_is_served_when_its_descriptor_is_another(void **state)
 		assert_int_equal(enter(1), 1);
 		assert_got(4, SIZE);
 		assert_int_equal(found[SIZE - 1], 'w');
-		/* The other file at that descriptor was not written to. */
+		/*
+		 * The file that got the descriptor by dup2() must not have been written
+		 * to.
+		 */
 		assert_int_equal(pread(other, found, SIZE, 0), 0);
 		assert_int_equal(door_unfix(door, 0), 0);
 		unit_close(other);
@@ -115,7 +121,7 @@ static void what_is_not_fixed_is_refused(void **state)
 	assert_got(2, -EBADF);
 	assert_got(3, -EBADF);
 	assert_got(4, 0);
-	/* Closing the door must release the remaining fixed files. */
+	/* stop() closes the door, which must release the remaining fixed files. */
 	unit_close(fd);
 	unit_close(path);
 }
@@ -141,8 +147,8 @@ static void a_file_stays_until_its_requests_are_complete(void **state)
 	await_got(1, 1);
 	assert_int_equal(byte, 'a');
 	/*
-	 * The thread that completed the request may not have released the file yet: wait
-	 * for that.
+	 * The thread that completed the request may still be releasing the file, so
+	 * wait until the pipe has no reader.
 	 */
 	assert_int_equal(poll(&writer, 1, UNIT_PATIENCE_MS), 1);
 	assert_int_equal(writer.revents, POLLERR);
@@ -176,7 +182,7 @@ static void a_fixed_file_is_polled_again_and_again(void **state)
 		assert_int_equal(cqe.res, POLLIN);
 		assert_int_equal(cqe.flags, DOOR_MORE);
 	}
-	/* Cancels all requests on the fixed file. */
+	/* This cancels all requests on the fixed file in slot 0. */
 	put_tagged(fixed(DOOR_CANCEL, 0, NULL, 0, 0), 2);
 	assert_int_equal(enter(0), 1);
 	assert_got(1, -ECANCELED);
@@ -184,7 +190,10 @@ static void a_fixed_file_is_polled_again_and_again(void **state)
 	unit_close(ends[1]);
 }
 
-/* The program opens a file at the library's descriptor of the fixed file. */
+/*
+ * The library keeps a fixed file by a descriptor of its own. The program puts another
+ * file at that descriptor. Requests must still use the fixed file.
+ */
 static void the_library_s_descriptor_gives_way(void **state)
 {
 	int fd = unit_numbered_file(true, 3), ends[2], owns[2];
@@ -220,7 +229,9 @@ static void it_does_not_while_a_worker_uses_it(void **state)
 	(void)state;
 	assert_int_equal(door_fix(door, 0, fd), 0);
 	own = own_of(fd);
-	/* Test the request alone, and in a chain. */
+	/*
+	 * In the first round the sync is submitted alone, in the second in a chain.
+	 */
 	for (unsigned i = 0; i < 2; i++) {
 		unit_gate_close(own);
 		put_tagged(with(fixed(DOOR_SYNC, 0, NULL, 0, 0),
@@ -268,7 +279,7 @@ static void closing_all_descriptors_does_not_concern_it(void **state)
 	unit_close(ends[1]);
 }
 
-/* Return: a file that is filled with this character. */
+/* Return: a file whose bytes all are this character. */
 static int file_of(char character)
 {
 	char text[SIZE];
@@ -291,7 +302,10 @@ static void a_chain_needs_no_descriptors_either(void **state)
 	assert_int_equal(door_fix(door, 1, fd), 0);
 	unit_close(ends[0]);
 	unit_close(fd);
-	/* In the first round all requests wait, in the second none. */
+	/*
+	 * In the first round the pipe is empty, so all requests wait. In the second
+	 * round none waits.
+	 */
 	for (unsigned i = 0; i < 2; i++) {
 		put_tagged(with(fixed(DOOR_READ, 0, &byte, 1, 0), DOOR_LINK),
 			   1);
@@ -326,8 +340,9 @@ static void a_chain_needs_no_descriptors_either(void **state)
 }
 
 /*
- * Put a read that waits, followed by a read of fixed file 1 that is held back (by a drain
- * or a link). Return: the pipe; data in it lets the second read start.
+ * Submit a read of an empty pipe, followed by a read of fixed file 1. A drain or a link
+ * holds the second read back until the first one completes.
+ * Return: the pipe's write end.
  */
 static int hold_read(char *byte, char *found, bool by_drain)
 {
@@ -354,8 +369,8 @@ static void release_read(int end)
 }
 
 /*
- * As in the kernel, a held-back request uses the file that the slot has when the request
- * starts.
+ * A drain or a link holds a request back. As in the kernel, the request uses the file
+ * that is in the slot when the request starts.
  */
 static void what_is_held_finds_what_is_fixed_when_it_starts(void **state)
 {
@@ -411,7 +426,10 @@ static void a_mistake_with_a_fixed_file_cancels_the_chain(void **state)
 	char byte;
 
 	(void)state;
-	/* The result is the same whether the slot has a file or not. */
+	/*
+	 * In the first round the slot is empty, in the second it has a file: the
+	 * results must be the same.
+	 */
 	for (unsigned i = 0; i < 2; i++) {
 		put_tagged(with(rw(DOOR_NOP, -1, NULL, 0, 0), DOOR_LINK), 1);
 		put_tagged(fixed(DOOR_READ, 1, (void *)(intptr_t)-1, 1, 0), 2);
@@ -419,8 +437,9 @@ static void a_mistake_with_a_fixed_file_cancels_the_chain(void **state)
 		assert_got(1, -ECANCELED);
 		assert_got(2, -EFAULT);
 		/*
-		 * An error of the file itself counts as any other result: it breaks the
-		 * chain.
+		 * Here the file returns the error, because of a bad offset. So the
+		 * chain breaks only when this request is executed, and the request
+		 * before it completes with 0.
 		 */
 		put_tagged(with(rw(DOOR_NOP, -1, NULL, 0, 0), DOOR_LINK), 1);
 		put_tagged(fixed(DOOR_READ, 1, &byte, 1, -2), 2);
@@ -442,8 +461,8 @@ static void what_is_held_and_cancelled_needs_no_file(void **state)
 	assert_int_equal(door_fix(door, 1, fd), 0);
 	end = hold_read(&byte, found, false);
 	/*
-	 * A held-back request does not use a file yet, so the cancel by file does not find
-	 * it.
+	 * A request that a link holds back has no file yet, so a cancel by file does
+	 * not find it.
 	 */
 	put_tagged(fixed(DOOR_CANCEL, 1, NULL, 0, 0), 3);
 	assert_int_equal(enter(0), 1);
@@ -453,7 +472,9 @@ static void what_is_held_and_cancelled_needs_no_file(void **state)
 	assert_got(2, -ECANCELED);
 	assert_got(3, 0);
 	release_read(end);
-	/* Closing the door cancels the requests that are held back. */
+	/*
+	 * Closing the door must cancel the requests that the link holds back, too.
+	 */
 	end = hold_read(&byte, found, false);
 	assert_int_equal(door_close(door), 0);
 	assert_got(1, -ECANCELED);
@@ -464,8 +485,8 @@ static void what_is_held_and_cancelled_needs_no_file(void **state)
 }
 
 /*
- * The library's descriptor of the fixed file is replaced before the held-back request
- * starts.
+ * A link holds back a request on a fixed file. Before the request starts, the program
+ * puts another file at the library's own descriptor of the fixed file.
  */
 static void the_library_s_descriptor_gives_way_to_what_is_held(void **state)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests through the tests' door: requests that complete more than once
+ * Tests of multishot polls, which complete more than once, submitted through the tests'
+ * own front-end (the "door")
  *
- * test-door.c tests what holds for all requests.
+ * test-door.c has the tests that concern requests of every kind.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -57,7 +58,10 @@ static void drain(void)
 	assert_true(read(ends[0], bytes, sizeof(bytes)) > 0);
 }
 
-/* Waits for the next completion, which must have this tag and result, and DOOR_MORE. */
+/*
+ * Waits for the next completion, which must have this tag, this result and the flag
+ * DOOR_MORE.
+ */
 static void await_more(uint64_t tag, int32_t res)
 {
 	struct door_cqe cqe;
@@ -70,7 +74,7 @@ static void await_more(uint64_t tag, int32_t res)
 	assert_int_equal(cqe.flags, DOOR_MORE);
 }
 
-/* Cancels the poll, and checks that its next completion is the last. */
+/* Cancels the poll. Its next completion must be the last one. */
 static void cancel_silent(uint64_t tag)
 {
 	put_tagged(rw(DOOR_CANCEL, -1, NULL, 0, (int64_t)tag), 99);
@@ -89,7 +93,10 @@ static void a_poll_tells_of_each_edge_until_it_is_cancelled(void **state)
 	for (unsigned i = 0; i < 20; i++) {
 		write_byte();
 		await_more(1, POLLIN);
-		/* New data completes the poll again, even if older data is unread. */
+		/*
+		 * New data must complete the poll again, even if the client has not
+		 * read the older data.
+		 */
 		write_byte();
 		await_more(1, POLLIN);
 		drain();
@@ -110,7 +117,10 @@ static void what_is_ready_at_first_is_told_once(void **state)
 	assert_int_equal(enter(0), 1);
 	await_more(1, POLLIN);
 	cancel_silent(1);
-	/* By now the epoll watches the file, and has reported an edge (new data) since. */
+	/*
+	 * By now the library's epoll watches the file, and the file has had an edge
+	 * (new data).
+	 */
 	for (unsigned i = 0; i < 20; i++) {
 		if (i % 2)
 			write_byte();
@@ -148,7 +158,10 @@ static void others_on_the_file_are_served_meanwhile(void **state)
 	cancel_silent(1);
 }
 
-/* As in the kernel, later requests wait for the poll's last completion. */
+/*
+ * A multishot poll with a drain: as in the kernel, later requests wait for its last
+ * completion.
+ */
 static void behind_a_drain_it_tells_when_its_turn_comes(void **state)
 {
 	struct door_sqe poll = repeated_poll(ends[0], POLLIN);
@@ -186,8 +199,9 @@ static void behind_a_drain_it_tells_when_its_turn_comes(void **state)
 }
 
 /*
- * Parking (adding to the waiting requests) the second poll makes the next caller try all
- * polls.
+ * The second poll waits for POLLHUP. It joins the waiting requests, so the next thread
+ * that enters the library tries all polls again. The first poll must not complete a
+ * second time, because no new data came.
  */
 static void a_try_without_an_edge_tells_nothing(void **state)
 {
@@ -249,7 +263,7 @@ static void it_ends_when_there_is_no_room(void **state)
 			assert_true(enter(nr_before + 1) >= 0);
 		assert_int_equal(nr_unread(), nr_before + 1);
 	}
-	/* The poll has ended, so no poll reports this edge (new data). */
+	/* The poll has ended, so no poll can report this new data. */
 	write_byte();
 	do {
 		cqe = get();
@@ -285,9 +299,10 @@ static struct door_sqe async_poll(int fd, uint32_t events)
 }
 
 /*
- * The epoll refuses to watch the file when the third poll is parked (made to wait). Then
- * the wait queue has to be run for the second poll, which has not been tried. The first
- * poll was tried and found nothing.
+ * Three polls wait on one file. The first was tried, and found no data. The second was
+ * left to a worker, which has not tried it yet. When the third has to wait, the
+ * library's epoll refuses to watch the file (ENOSPC). New data must complete all three
+ * polls.
  */
 static void a_file_that_the_epoll_refused_is_armed_later(void **state)
 {
@@ -366,7 +381,10 @@ static long wait_for(void *arg)
 	return door_wait(door, *nr, UAIO_FOREVER);
 }
 
-/* Writes nr bytes, each after the completion for the previous one. */
+/*
+ * Writes nr bytes; each byte but the first is written after the completion for the
+ * previous one.
+ */
 static void write_and_see(uint32_t nr)
 {
 	for (uint32_t i = 1; i <= nr; i++) {
@@ -386,15 +404,15 @@ static void each_edge_is_told_once_whoever_tells(void **state)
 	put_tagged(repeated_poll(ends[0], POLLIN), 1);
 	assert_int_equal(enter(0), 1);
 	/*
-	 * No thread waits, so the fallback thread (which polls while no thread waits) posts
-	 * the completions.
+	 * No thread waits, so the library's fallback thread polls and posts the
+	 * completions.
 	 */
 	write_and_see(nr);
 	for (uint32_t i = 0; i < nr; i++)
 		await_more(1, POLLIN);
 	/*
-	 * The leader (the waiting thread that polls for all) posts the completions, and
-	 * waits for all of them.
+	 * The second thread waits for all nr completions. It is the leader, which polls
+	 * for all threads and posts the completions.
 	 */
 	unit_thread_start(&thread, wait_for, &nr);
 	unit_await_sleep(&thread);
@@ -405,7 +423,9 @@ static void each_edge_is_told_once_whoever_tells(void **state)
 	cancel_silent(1);
 }
 
-/* Each of the two doors has its own epoll. Both poll the same pipe. */
+/*
+ * Two doors poll the same pipe, each through its own epoll. Each must report new data.
+ */
 static void two_doors_are_told_of_the_same_edge(void **state)
 {
 	struct door *doors[2] = { door };
@@ -452,7 +472,8 @@ static long write_all(void *arg)
 static uint32_t is_over; /* atomic */
 
 /*
- * Wait for short times, so that the leader (the thread that polls for all) changes often.
+ * Wait for short times, so that the leader (the waiting thread that polls for all
+ * threads) changes often.
  */
 static long come_and_go(void *arg)
 {
@@ -462,7 +483,10 @@ static long come_and_go(void *arg)
 	return 0;
 }
 
-/* The client reads all data after each completion, and waits again. */
+/*
+ * The client reads all data after each completion, then waits again. No new data may go
+ * unreported.
+ */
 static void no_edge_is_lost(void **state)
 {
 	struct unit_thread writer = { .function = NULL }, other = writer;
@@ -486,8 +510,8 @@ static void no_edge_is_lost(void **state)
 		assert_int_equal(cqe.tag, 1);
 		assert_int_equal(cqe.res, POLLIN);
 		/*
-		 * The ring was full, as this thread was not scheduled for a while, so the
-		 * poll ended.
+		 * The kernel did not schedule this thread for a while, so the ring
+		 * became full, which ended the poll.
 		 */
 		if (!(cqe.flags & DOOR_MORE)) {
 			put_tagged(repeated_poll(ends[0], POLLIN), 1);
@@ -530,8 +554,8 @@ static void it_has_one_last_completion_however_it_is_cancelled(void **state)
 			assert_int_equal(cqe.tag, i);
 			assert_int_equal(nr_last, 0);
 			/*
-			 * The ring may be full, as this thread was not scheduled for a
-			 * while.
+			 * The ring may be full, because the kernel did not schedule
+			 * this thread for a while.
 			 */
 			is_full |= !(cqe.flags & DOOR_MORE) &&
 				   nr_more == DOOR_NR_CQES - 2;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the engine, through a door (front-end) whose ABI is not that of kernel AIO. The
- * tests do what a client of that front-end would do.
+ * Tests of the engine, through a front-end (the "door") whose ABI differs from kernel
+ * AIO and io_uring. The tests do what a client of a front-end does.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -107,7 +107,9 @@ static void cold_reads_are_made_when_their_pages_are_there(void **state)
 	assert_int_equal(enter(0), NR);
 	assert_int_equal(nr_unread(), 0);
 	cold_await_blocked(1);
-	/* The third read completes before the read for which a worker waits. */
+	/*
+	 * The third read must complete while a worker is blocked in another read.
+	 */
 	cold_come(cold_bit(2));
 	await_got(2, PAGE);
 	cold_let(cold_bits(NR));
@@ -163,7 +165,10 @@ static void nobody_has_to_wait_for_what_gets_ready(void **state)
 	put_tagged(rw(DOOR_READ, ends[0], &byte, 1, 0), 1);
 	assert_int_equal(enter(0), 1);
 	assert_int_equal(write(ends[1], "a", 1), 1);
-	/* The client polls its ring in memory, without calling the door. */
+	/*
+	 * The client only reads the tail of its ring in memory; it does not call the
+	 * door.
+	 */
 	while (!nr_unread())
 		sched_yield();
 	assert_got(1, 1);
@@ -218,7 +223,9 @@ static void timers_end_whether_anybody_waits_or_not(void **state)
 	assert_int_equal(enter(0), 1);
 	assert_got(1, -ECANCELED);
 	assert_got(4, 0);
-	/* Closing the door ends the remaining timer. */
+	/*
+	 * This timer remains until stop() closes the door, which must cancel the timer.
+	 */
 	put_tagged(rw(DOOR_TIMER, -1, NULL, 0, 600000 * MS), 5);
 	assert_int_equal(enter(0), 1);
 }
@@ -243,7 +250,10 @@ static void what_is_linked_starts_when_its_turn_comes(void **state)
 	put_tagged(linked(rw(DOOR_LINK_TIMER, -1, NULL, 0, 600000 * MS),
 			  DOOR_LINK),
 		   2);
-	/* A short read cancels the rest of its chain. */
+	/*
+	 * The second read of this chain is short, so the rest of the chain must be
+	 * cancelled.
+	 */
 	put_tagged(linked(rw(DOOR_READ, fd, bytes[1], 2 * SIZE, 0), DOOR_LINK),
 		   3);
 	put_tagged(rw(DOOR_NOP, -1, NULL, 0, 0), 4);
@@ -339,7 +349,10 @@ static void a_request_stays_with_its_file(void **state)
 	}
 }
 
-/* The gate (a test hook) holds a worker in a write while the descriptor is closed. */
+/*
+ * dup2() replaces a descriptor on which accepted writes wait for a worker. The library
+ * must execute these writes before it replaces the descriptor.
+ */
 static void a_write_is_made_before_its_number_is_closed(void **state)
 {
 	int fd = unit_numbered_file(true, 1), other = dup(fd), on_disk;
@@ -363,7 +376,10 @@ static void a_write_is_made_before_its_number_is_closed(void **state)
 
 		assert_int_equal(cqe.res, cqe.tag < 2 ? SIZE : 0);
 	}
-	/* The file that was given the same descriptor has not been written to. */
+	/*
+	 * `other` is the file to which dup2() made on_disk refer. The writes must not
+	 * have gone to this file.
+	 */
 	assert_int_equal(pread(other, found, SIZE, 0), SIZE);
 	assert_int_equal(found[0], 0);
 	unit_close(fd);
@@ -443,7 +459,10 @@ static void a_child_has_doors_of_its_own(void **state)
 	unit_close(ends[1]);
 }
 
-/* Lets the held worker go on once the closing thread sleeps. */
+/*
+ * When the thread `leaver` sleeps, open the gate, so that the worker which waits there
+ * continues.
+ */
 static long let_go(void *arg)
 {
 	const struct unit_thread *leaver = arg;
@@ -476,7 +495,7 @@ static int leave_with_a_write_under_way(void)
 	unit_gate_await(1);
 	put_tagged(rw(DOOR_WRITE, fd, text, SIZE, 0), 2);
 	put_tagged(rw(DOOR_SYNC, fd, NULL, 0, 0), 3);
-	/* Closing drops this read. */
+	/* Closing the door must cancel this read. */
 	put_tagged(rw(DOOR_READ, ends[0], &byte, 1, 0), 4);
 	if (enter(0) < 1)
 		return 3;

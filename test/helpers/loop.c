@@ -27,7 +27,10 @@ int loop_attach(int file, char *ret_path, size_t bytes)
 			break;
 		close(loop);
 		loop = -1;
-		/* EBUSY: another process has taken this loop device, so try the next. */
+		/*
+		 * EBUSY: another process has attached a file to this loop device, so
+		 * try the next device.
+		 */
 		if (errno != EBUSY)
 			break;
 	}

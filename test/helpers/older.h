@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that C libraries older than glibc 2.35 lack, made by syscall(2)
+ * Functions that C libraries older than glibc 2.35 lack, implemented here by syscall(2)
  *
- * The oldest supported version is glibc 2.31, as for newer.h. The library also
- * interposes syscall(2).
+ * The oldest supported version is glibc 2.31 (see newer.h). A preloaded library
+ * interposes syscall(2), too.
  */
 #ifndef TEST_HELPERS_OLDER_H
 #define TEST_HELPERS_OLDER_H
@@ -20,7 +20,7 @@
 #if !__GLIBC_PREREQ(2, 32)
 #include "options/names.h"
 
-/* the test links src/options/errors.c */
+/* defined in src/options/errors.c, which the test links */
 #define strerrorname_np uaio_error_name
 #endif
 

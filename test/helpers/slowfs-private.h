@@ -17,13 +17,15 @@ enum { FAULTS_MAX = 8, OPCODES_MAX = 64 };
 struct slowfs {
 	/* immutable after the start */
 	pid_t server;
-	/* an eventfd that wakes the server, to read is_holding again */
+	/* an eventfd: wakes the server so that it reads is_holding again */
 	int poke;
-	uint32_t open_flags; /* FOPEN_* of every opened file */
-	uint32_t init_flags; /* FUSE_* in addition to those of every server */
+	uint32_t open_flags; /* FOPEN_* flags of each opened file */
+	/* FUSE_* flags, in addition to the flags that every slowfs server sets */
+	uint32_t init_flags;
 	uint16_t background_max;
 	uint32_t notes_callers; /* atomic */
-	uint32_t minor; /* atomic: the kernel supports FUSE protocol 7.minor */
+	/* atomic: the kernel's FUSE protocol has version 7.minor */
+	uint32_t minor;
 	char folder[PATH_MAX];
 
 	/* atomic, futex words */
@@ -35,23 +37,30 @@ struct slowfs {
 	uint32_t delay_us[SLOWFS_NR_OPS];
 	uint32_t most_held[SLOWFS_NR_OPS];
 	/*
-	 * per operation: file offset; held calls that include it are to be answered; or
-	 * NOWHERE
+	 * For each operation: a file offset, or NOWHERE. The server answers the held
+	 * calls whose range includes this offset.
 	 */
 	uint64_t let_go[SLOWFS_NR_OPS];
 	uint32_t nr_let_go[SLOWFS_NR_OPS]; /* a futex word */
-	/* by opcode; the server writes an entry before it answers the call */
+	/*
+	 * indexed by FUSE opcode; the server writes an element before it answers the
+	 * call
+	 */
 	struct slowfs_caller callers[OPCODES_MAX];
 	struct fault {
 		struct slowfs_fault what;
 		enum slowfs_op op;
-		uint64_t off;      /* or NOWHERE */
-		uint32_t nr_left;  /* matching calls until the fault happens */
+		uint64_t off; /* or NOWHERE */
+		/* counts down matching calls; the last one gets the fault */
+		uint32_t nr_left;
 		uint32_t is_there; /* atomic: the other members are valid */
 	} faults[FAULTS_MAX];
 };
 
-/* Serve requests from the open /dev/fuse, until it is unmounted. */
+/*
+ * Serve the requests that arrive from /dev/fuse (fd), until the file system is
+ * unmounted.
+ */
 _Noreturn void slowfs_serve(struct slowfs *fs, int fd);
 
 #endif /* SLOWFS_PRIVATE_H */

@@ -25,7 +25,7 @@
 enum {
 	NR_FILES = 16,
 	FILE_BYTES = 64 << 20,
-	CALL_BYTES = SLOWFS_CALL_BYTES, /* largest read or write */
+	CALL_BYTES = SLOWFS_CALL_BYTES, /* largest read or write, in bytes */
 	CALL_PAGES = CALL_BYTES / 4096,
 	REQUEST_BYTES = CALL_BYTES + (1 << 14),
 	ROOT = FUSE_ROOT_ID,
@@ -224,14 +224,15 @@ static void do_write(const struct fuse_in_header *request, uint32_t bytes_max)
 	answer(request, 0, &out, sizeof(out));
 }
 
-/*
- * Calls that are delayed, and calls that fail
- */
+/* Delayed calls, and calls that fail */
 
 /* Return: whether the request's range includes the byte at off. */
 static bool goes_over(const struct fuse_in_header *request, uint64_t off)
 {
-	/* struct fuse_write_in begins with the same members, so this works for both. */
+	/*
+	 * struct fuse_write_in begins with the same members, so this cast is right for
+	 * writes, too.
+	 */
 	const struct fuse_read_in *in = (const void *)(request + 1);
 
 	return (request->opcode == FUSE_READ ||
@@ -342,7 +343,10 @@ static void free_held(struct held *held)
 	free(held);
 }
 
-/* A process that waits for a held call was killed: answer the call with EINTR. */
+/*
+ * FUSE_INTERRUPT: the process that waits for a held call was killed, so answer that
+ * call with EINTR.
+ */
 static void do_interrupt(const struct fuse_in_header *request)
 {
 	const struct fuse_interrupt_in *in = (const void *)(request + 1);
@@ -359,14 +363,16 @@ static void do_interrupt(const struct fuse_in_header *request)
 }
 
 /*
- * For each operation: the file offset whose held calls are to be released; NOWHERE: none.
+ * For each operation: answer the held calls whose range includes this file offset.
+ * NOWHERE: answer none by offset.
  */
 struct places {
 	uint64_t off[SLOWFS_NR_OPS];
 };
 
 /*
- * Return: whether the held call may be answered now: it is released, or its delay is over.
+ * Return: whether to answer the held call now: its offset was released, or its delay is
+ * over and its operation is no longer held.
  */
 static bool is_due(const struct held *held, int64_t now,
 		   const struct places *places)
@@ -405,7 +411,10 @@ static void let_go(void)
 		places.off[op] =
 			__atomic_load_n(&fs->let_go[op], __ATOMIC_SEQ_CST);
 	answer_due(&places);
-	/* slowfs_release_at() waits until the offset is NOWHERE again. */
+	/*
+	 * Report that the offset was handled: slowfs_release_at() waits until nr_let_go
+	 * changes.
+	 */
 	for (int op = 0; op < SLOWFS_NR_OPS; op++)
 		if (places.off[op] != NOWHERE) {
 			__atomic_store_n(&fs->let_go[op], NOWHERE,
@@ -414,7 +423,10 @@ static void let_go(void)
 		}
 }
 
-/* Return: the time until a held call is due. NULL: no held call has a time. */
+/*
+ * Return: the time until the first delayed call becomes due; NULL if there is none.
+ * Calls of an operation that is held do not count.
+ */
 static const struct timespec *next_due(struct timespec *ret_rest)
 {
 	int64_t first = INT64_MAX, rest;
@@ -432,7 +444,9 @@ static const struct timespec *next_due(struct timespec *ret_rest)
 	return ret_rest;
 }
 
-/* Return: the process of a thread; 0 if the thread has ended. */
+/*
+ * Return: the id of the process to which the thread belongs; 0 if the thread has ended.
+ */
 static uint32_t process_of(uint32_t tid)
 {
 	char path[32], line[128];
@@ -451,7 +465,10 @@ static uint32_t process_of(uint32_t tid)
 
 static void note_caller(const struct fuse_in_header *request)
 {
-	/* Only on request of the test, because reading /proc takes longer than the call. */
+	/*
+	 * Record the caller only if the test wants it: reading /proc takes longer than
+	 * serving the call.
+	 */
 	if (server.fs->notes_callers && request->opcode < OPCODES_MAX)
 		server.fs->callers[request->opcode] = (struct slowfs_caller){
 			.uid = request->uid,
@@ -476,7 +493,7 @@ static void dispatch(const struct fuse_in_header *request)
 	case FUSE_FSYNC: hold(request, SLOWFS_SYNC); break;
 	case FUSE_INTERRUPT: do_interrupt(request); break;
 	case FUSE_FORGET:
-	case FUSE_BATCH_FORGET: break; /* the kernel expects no answer */
+	case FUSE_BATCH_FORGET: break; /* the two FORGETs get no answer */
 	case FUSE_FLUSH:
 	case FUSE_RELEASE:
 	case FUSE_OPENDIR:
@@ -499,8 +516,8 @@ _Noreturn void slowfs_serve(struct slowfs *fs, int fd)
 	server.end = &server.first;
 	prctl(PR_SET_TIMERSLACK, 1);
 	/*
-	 * Make malloc keep freed memory: to allocate it again would take longer than a
-	 * call.
+	 * Make malloc keep freed memory: to get it from the kernel again would take
+	 * longer than serving a call.
 	 */
 	mallopt(M_MMAP_THRESHOLD, INT_MAX);
 	mallopt(M_TRIM_THRESHOLD, INT_MAX);

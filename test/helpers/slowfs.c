@@ -22,7 +22,7 @@
 
 #include "slowfs-private.h"
 
-/* newer than Linux 5.10 */
+/* lacking in the headers of Linux 5.10 */
 #ifndef FOPEN_NOFLUSH
 #define FOPEN_NOFLUSH (1 << 5)
 #endif
@@ -35,7 +35,10 @@ enum {
 	MINOR_OF_NOFLUSH = 35, /* Linux 5.16 */
 };
 
-/* Without a cache, close() has nothing to flush, so it does not wait for writes. */
+/*
+ * Files without a page cache. close() then has nothing to flush, so it does not wait
+ * for writes.
+ */
 #define UNCACHED \
 	(FOPEN_DIRECT_IO | FOPEN_NOFLUSH | FOPEN_PARALLEL_DIRECT_WRITES)
 
@@ -133,8 +136,8 @@ void slowfs_stop(struct slowfs *fs)
 bool slowfs_closes_at_once(const struct slowfs *fs)
 {
 	/*
-	 * access() returns only after FUSE_INIT, which tells the server the kernel's
-	 * version.
+	 * The call of access() returns only after FUSE_INIT, by which the server learns
+	 * the kernel's FUSE version.
 	 */
 	(void)access(fs->folder, R_OK);
 	return __atomic_load_n(&fs->minor, __ATOMIC_SEQ_CST) >=
@@ -159,7 +162,10 @@ void slowfs_release(struct slowfs *fs, enum slowfs_op op)
 	poke(fs);
 }
 
-/* Sleep while the futex word has the value `is`. After a minute, end the process. */
+/*
+ * Sleep on the futex word while it has the value `is`. If a minute passes, end the
+ * process.
+ */
 static void sleep_while(uint32_t *word, uint32_t is)
 {
 	const struct timespec patience = { .tv_sec = DEADLINE_S };

@@ -19,7 +19,11 @@ static bool is_socket(int fd)
 			   &(socklen_t){ sizeof(type) });
 }
 
-/* Set O_NONBLOCK, which affects all users of the open file. Return: the old flags. */
+/*
+ * Set O_NONBLOCK. The flag belongs to the open file description, so it affects other
+ * descriptors as well.
+ * Return: the old flags.
+ */
 static int make_nonblocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);

@@ -7,9 +7,9 @@
 
 #include <stddef.h>
 
-/* Write zeros, `bytes` per call, until a call would block. */
+/* Write zeros, `bytes` in each write(), until a write would block. */
 void fill_stream(int fd, size_t bytes);
-/* Read until a call would block. */
+/* Read until a read would block. */
 void drain_stream(int fd);
 
 #endif /* TEST_HELPERS_STREAMS_H */

@@ -7,7 +7,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* These acquires and releases pair with those of the kernel, or of the library. */
+/*
+ * The acquire loads of load() and the release stores of store() pair with the release
+ * stores and acquire loads of the kernel, or of the library.
+ */
 static uint32_t load(const uint32_t *word)
 {
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -95,7 +98,9 @@ long uring_map(struct uring *ring, int fd, const struct io_uring_params *params)
 	void *rings, *sqes;
 	long error;
 
-	/* Before Linux 5.4 the kernel needs a separate mapping for the CQ ring. */
+	/*
+	 * Kernels before Linux 5.4 demand a separate mapping for the completion ring.
+	 */
 	rings = map(fd, rings_bytes, IORING_OFF_SQ_RING);
 	if (rings == MAP_FAILED)
 		return -errno;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system calls of io_uring by syscall(2), which a preloaded library interposes
+ * The system calls of io_uring, made through syscall(2), which a preloaded library
+ * interposes
  */
 #include <errno.h>
 #include <sys/syscall.h>

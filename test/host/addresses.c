@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Case: a thread that submitted a poll with an eventfd sleeps in poll(), ppoll() or
- * epoll_pwait2() with bad addresses: never mapped, or unmapped during the sleep
+ * Case: a thread that submitted a poll with an eventfd calls poll(), ppoll() or
+ * epoll_pwait2() with a bad address. The memory there was never mapped, or is unmapped
+ * while the thread sleeps. The calls must fail with EFAULT.
  */
 #include <errno.h>
 #include <poll.h>
@@ -34,7 +35,10 @@ static void *new_page(void)
 	return page;
 }
 
-/* glibc's ppoll() itself reads the timeout argument, so that argument must be valid. */
+/*
+ * ppoll() gets a valid timeout: glibc's ppoll() itself reads the timeout, and would
+ * crash at a bad address.
+ */
 static void sleep_without_memory(int event, int epoll)
 {
 	const struct timespec soon = { .tv_nsec = SHORT_MS * 1000000l };
@@ -45,7 +49,10 @@ static void sleep_without_memory(int event, int epoll)
 	slots[0] = (struct pollfd){ .fd = event, .events = POLLIN };
 	REQUIRE(pthread_create(&thread, NULL, protect_asleep, slots) == 0);
 	host_step(1);
-	/* The other thread may unmap the array before, during or after this sleep. */
+	/*
+	 * The thread protect_asleep() may unmap the array before, during or after this
+	 * poll().
+	 */
 	REQUIRE(poll(slots, 1, SHORT_MS) <= 0);
 	REQUIRE(pthread_join(thread, NULL) == 0);
 	REQUIRE(poll(slots, 1, SHORT_MS) == -1 && errno == EFAULT);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeps fork() from running while a thread begins or ends, in builds with
- * AddressSanitizer
+ * In builds with AddressSanitizer, makes fork() wait while a thread begins or ends
  *
- * AddressSanitizer's runtime takes locks while a thread begins or ends. If another thread
- * forks meanwhile, the child inherits these locks locked, and its next pthread_create()
- * hangs. This file is linked with --wrap=pthread_create, so it also covers the library's
- * threads.
+ * AddressSanitizer's runtime holds locks while a thread begins or ends. If another
+ * thread forks meanwhile, the child inherits the locks in locked state, and its next
+ * pthread_create() hangs. This file is linked with --wrap=pthread_create, so that it
+ * also covers the threads of the library.
  */
 #include "host.h"
 
@@ -24,10 +23,10 @@ typedef int create_fn(pthread_t *ret_thread, const pthread_attr_t *attr,
 create_fn __real_pthread_create;
 create_fn __wrap_pthread_create;
 
-/* atomic: threads that begin, or are about to end */
+/* atomic: how many threads are beginning, or about to end */
 static uint32_t nr_changing;
 static uint32_t nr_forking; /* atomic */
-/* atomic: ids of ending threads, or 0; a thread may have ended already */
+/* atomic: ids of threads that are ending or have ended; 0: a free element */
 static pid_t ending[NR_ENDING];
 
 struct beginning {
@@ -122,8 +121,8 @@ static void after_fork(void)
 }
 
 /*
- * Another thread of the parent may also have been in fork(), and counted there. The child
- * has only one thread, so reset the count.
+ * If another thread of the parent was in fork() at the same time, nr_forking counts
+ * that thread, too. The child has only one thread, so reset the counts.
  */
 static void in_child(void)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * behind: requests submitted after reads that a file system does not answer
+ * behind: tests requests that are submitted after reads that a file system does not
+ * answer
  *
- * Requests on other files complete as long as one worker is free or can be created,
- * because one device may not occupy all workers. The program links the library
- * statically, so that it can fix the number of workers and make pthread_create fail.
+ * One device may not occupy all workers, so requests on other files must complete as
+ * long as one worker is free or can be created. The program links the library
+ * statically, so that it can fix the number of workers and make pthread_create() fail.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -25,7 +26,7 @@ enum {
 	FILES = 4,
 	EACH = 48,
 	WORKERS = 32,
-	SHARE = WORKERS * 7 / 8, /* workers that one device may occupy */
+	SHARE = WORKERS * 7 / 8, /* how many workers one device may occupy */
 	MOST_BLOCKED = 4 * WORKERS,
 	SKIPPED = 77
 };
@@ -36,7 +37,10 @@ static unsigned nr_blocked;
 
 static char slow_buffers[MOST_BLOCKED][SIZE];
 
-/* Submit reads that the file system answers only after all other requests completed. */
+/*
+ * Submit reads that the file system answers only in unblock(). All other requests must
+ * complete before that.
+ */
 static void block(uint64_t handle)
 {
 	int fd = open("slow/file", O_RDONLY | O_CLOEXEC);
@@ -64,7 +68,9 @@ static void unblock(uint64_t handle)
 	}
 }
 
-/* Write each block and read it again, in all files. */
+/*
+ * Write each block of all files, and read it again. All these requests must complete.
+ */
 static void run_others(void)
 {
 	static char in[FILES][EACH][SIZE], out[FILES][EACH][SIZE];
@@ -128,7 +134,8 @@ static void all_else_ends_behind_reads_that_do_not(void **state)
 }
 
 /*
- * The first tests add workers. Without any worker, the submitting thread executes the
+ * unit_allow_threads() limits the number of the library's threads. Even a few threads
+ * must complete all requests. If there is no worker, the submitting thread executes the
  * requests.
  */
 static void all_else_ends_with_the_threads_there_are(void **state)
@@ -145,9 +152,7 @@ static void all_else_ends_with_the_threads_there_are(void **state)
 	unit_allow_threads(UINT32_MAX);
 }
 
-/*
- * Many requests in flight at once
- */
+/* Many direct requests in flight at once */
 
 enum { DEPTH = 256, BLOCK = 4096 };
 
@@ -159,7 +164,10 @@ static bool fill(int fd)
 	return pwrite(fd, data, sizeof(data), 0) == sizeof(data);
 }
 
-/* The file system answers only after all requests arrived: all are in flight at once. */
+/*
+ * The file system answers only after it has got all requests, so all must be in flight
+ * at once.
+ */
 static void submit_and_hold_all(unsigned opcode, enum slowfs_op op, int fd,
 				char *buffers)
 {
@@ -196,8 +204,8 @@ static int be_as_many_as_are_submitted(void)
 	nr_asked = slowfs_nr_done(fs, SLOWFS_ATTRIBUTES);
 	submit_and_hold_all(IOCB_CMD_PWRITE, SLOWFS_WRITE, fd, buffers);
 	/*
-	 * The kernel must decide whether a write extends the file without asking the
-	 * server.
+	 * To decide whether a write extends the file, the kernel must not ask the FUSE
+	 * server for the file's size.
 	 */
 	nr_asked = slowfs_nr_done(fs, SLOWFS_ATTRIBUTES) - nr_asked;
 	assert_in_range(nr_asked, 0, DEPTH / 8);
@@ -213,14 +221,15 @@ direct_requests_are_under_way_together_as_deep_as_submitted(void **state)
 	assert_int_equal(unit_in_child(be_as_many_as_are_submitted), 0);
 }
 
-/*
- * Direct requests on FUSE, which kernel AIO executes
- */
+/* Direct requests on FUSE that the kernel's own AIO executes */
 
 enum {
 	SERVED = 64,
-	BACKGROUND =
-		12, /* FUSE's default max_background (requests in its queue) */
+	/*
+	 * how many asynchronous requests FUSE accepts at once (max_background) by
+	 * default
+	 */
+	BACKGROUND = 12,
 };
 
 static char served_buffers[SERVED * BLOCK] __attribute__((aligned(BLOCK)));
@@ -252,8 +261,9 @@ static void reap_served(uint64_t handle, unsigned nr)
 }
 
 /*
- * Return: a context on which the kernel has completed a request on the file, so that its
- * ring in the kernel exists.
+ * Open a file, and let the kernel complete a first request on a new context. This
+ * request makes the library create a kernel AIO ring for the context.
+ * Return: the context.
  */
 static uint64_t begin_served(const char *path, unsigned opcode, int *ret_fd)
 {
@@ -271,15 +281,18 @@ static uint64_t begin_served(const char *path, unsigned opcode, int *ret_fd)
 	return handle;
 }
 
-/* Workers may read the flag meanwhile; either value is fine for them. */
+/*
+ * From now on, let only workers execute requests. ThreadSanitizer must not check this
+ * store: workers may read `force_worker` at the same time, and may find either value.
+ */
 static __attribute__((noinline, no_sanitize("thread"))) void force_worker(void)
 {
 	uaio_config.force_worker = true;
 }
 
 /*
- * The kernel's io_submit blocks, either until FUSE's queue has room, or until the server
- * answers. Reads on another file must still complete.
+ * The kernel's io_submit blocks until FUSE's queue has room, or until the server
+ * answers. Meanwhile reads on another file must complete.
  */
 static void read_behind_served(struct slowfs *server, const char *path,
 			       unsigned nr_at_once)
@@ -292,7 +305,7 @@ static void read_behind_served(struct slowfs *server, const char *path,
 	for (unsigned i = 0; i < SERVED; i++)
 		submit_served(handle, IOCB_CMD_PREAD, fd, i);
 	slowfs_await(server, SLOWFS_READ, nr_at_once);
-	/* From here on, workers execute all requests. */
+	/* From here on, only workers execute requests. */
 	force_worker();
 	run_others();
 	slowfs_release(server, SLOWFS_READ);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cases: programs that wait for an io_uring ring by epoll, poll, select and their
- * variants
+ * Cases: programs that wait for an io_uring ring by epoll, poll, select or a variant of
+ * these calls
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,10 @@
 
 enum { ENTRIES = 8, LONG_MS = 60000 };
 
-/* A ring, a pipe that its poll request watches, and an epoll that watches the ring. */
+/*
+ * A ring, a pipe that the ring's poll request watches, and an epoll that watches the
+ * ring
+ */
 struct desk {
 	struct uring ring;
 	int ends[2];
@@ -66,7 +69,10 @@ static void take_down(const struct desk *desk)
 	REQUIRE(close(desk->ends[0]) == 0 && close(desk->ends[1]) == 0);
 }
 
-/* Each function sleeps until the ring is ready. Return: 1 if it is ready, else 0. */
+/*
+ * Functions that sleep until the ring is ready.
+ * Return: 1 if the ring is ready, 0 after the timeout, or a negative result with errno.
+ */
 
 typedef long sleep_fn(const struct desk *desk, int timeout_ms);
 
@@ -106,7 +112,7 @@ static long by_epoll_pwait2(const struct desk *desk, int timeout_ms)
 	struct epoll_event event;
 	long ret = epoll_pwait2(desk->epoll, &event, 1, &timeout, NULL);
 
-	/* epoll_pwait2 exists since Linux 5.11. */
+	/* Kernels before Linux 5.11 lack epoll_pwait2. */
 	if (ret < 0 && errno == ENOSYS)
 		return by_epoll_pwait(desk, timeout_ms);
 	return is_told(ret, desk, &event);
@@ -122,8 +128,8 @@ static long by_epoll_number(const struct desk *desk, int timeout_ms)
 }
 
 /*
- * The array of poll() has the ring between other descriptors. The ring's entry also names
- * events that rings never report.
+ * In the array for poll(), the ring's element is between elements for other
+ * descriptors. The ring's element also requests POLLPRI, which a ring never reports.
  */
 enum { NR_POLLED = 3, PLACE = 1 };
 
@@ -185,10 +191,10 @@ static fd_set set_of(const struct desk *desk)
 
 	FD_ZERO(&set);
 	FD_SET(desk->ring.fd, &set);
-	FD_SET(desk->ends[1], &set); /* never ready for reading */
+	FD_SET(desk->ends[1], &set); /* a pipe's write end: never readable */
 	/*
-	 * Descriptor 63 is not open. It is above nfds, so it must not matter, but it is in
-	 * the same word of the set.
+	 * Descriptor 63 is not open. It is not below nfds, so the call must ignore it,
+	 * although its bit is in the same word as the others.
 	 */
 	FD_SET(63, &set);
 	return set;
@@ -251,7 +257,10 @@ static void *put_later(void *arg)
 	return NULL;
 }
 
-/* On the kernel, task work (which posts the completion) may end the call with EINTR. */
+/*
+ * With the kernel's io_uring, the call may fail with EINTR: the kernel posts the
+ * completion by task work, which interrupts the call.
+ */
 static long sleep_on(const struct desk *desk, sleep_fn *sleep)
 {
 	long ret;
@@ -262,7 +271,7 @@ static long sleep_on(const struct desk *desk, sleep_fn *sleep)
 	return ret;
 }
 
-/* A poll request completes while its submitter sleeps in the given call. */
+/* A poll request completes while its submitter sleeps in the function `sleep`. */
 static void sleep_until_told(struct desk *desk, sleep_fn *sleep)
 {
 	pthread_t thread;
@@ -292,8 +301,9 @@ void bells_by_any_call(void)
 }
 
 /*
- * The program puts a file of its own at each descriptor from 512 on that is in use. These
- * are the library's descriptors, so the library has to move them.
+ * Descriptors from 512 on are the library's. The program replaces each open descriptor
+ * in this range by a file of its own. So the library must move its files to other
+ * descriptors.
  */
 void bells_replaced(void)
 {
@@ -319,8 +329,8 @@ void bells_replaced(void)
 }
 
 /*
- * Event libraries nest epolls: an epoll watches an epoll that watches the ring, level- and
- * edge-triggered.
+ * Event libraries nest epolls: one epoll watches another epoll, which watches the ring,
+ * level- or edge-triggered.
  */
 void bells_in_epolls(void)
 {
@@ -350,7 +360,7 @@ void bells_in_epolls(void)
 		REQUIRE(uring_take_all(&edge.ring) == 2);
 		REQUIRE(by_epoll_wait(&edge, 0) == 0);
 	}
-	/* EPOLLONESHOT reports the ring once, and once more after EPOLL_CTL_MOD. */
+	/* EPOLLONESHOT must report the ring once, and again after EPOLL_CTL_MOD. */
 	event.data.fd = level.ring.fd;
 	REQUIRE(epoll_ctl(level.epoll, EPOLL_CTL_MOD, level.ring.fd, &event) ==
 		0);
@@ -369,9 +379,7 @@ void bells_in_epolls(void)
 	take_down(&edge);
 }
 
-/*
- * Two threads sleep in one epoll, while a third submits
- */
+/* Two threads sleep in the same epoll, while a third thread submits */
 
 static struct desk common;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -382,12 +390,16 @@ static void *take_told(void *arg)
 	(void)arg;
 	while (__atomic_load_n(&nr_taken, __ATOMIC_ACQUIRE) < nr_to_take) {
 		/*
-		 * Wait with a timeout, as the other thread may consume the last completion.
+		 * Wait with a timeout, because the other thread may consume the last
+		 * completion.
 		 */
 		if (by_epoll_wait(&common, 20) == 0)
 			continue;
 		REQUIRE(pthread_mutex_lock(&mutex) == 0);
-		/* This call moves overflowed completions into the ring. */
+		/*
+		 * The ring may have overflowed. This call moves completions from the
+		 * overflow list into the ring.
+		 */
 		REQUIRE(uring_enter(common.ring.fd, 0, 0,
 				    IORING_ENTER_GETEVENTS, NULL, 0) == 0);
 		__atomic_fetch_add(&nr_taken, uring_take_all(&common.ring),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Child processes created during I/O: by fork from many threads, by vfork, and by
- * posix_spawn, system and daemon.
+ * Cases: processes that create children during I/O by fork in many threads, vfork,
+ * posix_spawn, system or daemon
  */
 #include "host.h"
 
@@ -26,7 +26,7 @@ extern char **environ;
  * fork
  */
 
-/* Run requests of several kinds, so that the library has threads and queues. */
+/* Run requests of several kinds, so that the library creates threads and queues. */
 static void work_once(unsigned round)
 {
 	aio_context_t ctx = host_context(8);
@@ -69,7 +69,10 @@ static void *work_until_over(void *arg)
 
 static aio_context_t inherited;
 
-/* A child of fork inherits no queue of its parent, and can create its own. */
+/*
+ * A child of fork() can use no context of its parent, but must be able to create its
+ * own.
+ */
 static int live_as_child(void *arg)
 {
 	struct timespec now = { 0 };
@@ -119,7 +122,8 @@ void fork_storm(void)
 }
 
 /*
- * vfork and functions that use it, while the file system answers none of a thousand writes
+ * vfork(), and functions that use it. Meanwhile a thousand writes are in flight, of
+ * which the file system answers none.
  */
 
 struct pending {
@@ -146,8 +150,8 @@ static struct pending write_held(void)
 static void let_finish(struct pending *pending)
 {
 	/*
-	 * The file system has not answered any write yet, so no child has waited for a
-	 * write.
+	 * The file system has still not answered any write. So no child has waited for
+	 * the parent's writes.
 	 */
 	if (pending->fs) {
 		REQUIRE(slowfs_nr_done(pending->fs, SLOWFS_WRITE) == 0);
@@ -167,7 +171,9 @@ static int await_child(pid_t pid)
 	return host_finish(pid);
 }
 
-/* Make the calls that Python's subprocess makes in a child of vfork. */
+/*
+ * In the child of vfork(), make the calls that Python's subprocess module makes there.
+ */
 static pid_t vfork_and_run(const char *path, int file)
 {
 	char *const argv[] = { "sh", "-c", "echo out; echo err >&2; exit 42",
@@ -203,7 +209,10 @@ void vfork_starts_at_once(void)
 	let_finish(&pending);
 }
 
-/* A child of vfork can close and replace the library's descriptors like any others. */
+/*
+ * A child of vfork() must be able to close and replace descriptors of the library, just
+ * as it can close and replace the program's descriptors.
+ */
 void vfork_numbers(void)
 {
 	enum { NR_AFTER = 8 };
@@ -228,8 +237,8 @@ void vfork_numbers(void)
 		    fcntl(number, F_GETFL) != -1)
 			_exit(1);
 		/*
-		 * dup2() in the child must not have moved any descriptor of the parent's
-		 * library.
+		 * The dup2() must not have moved the library's file to another
+		 * descriptor, as dup2() in the parent does.
 		 */
 		for (int i = 0; i < NR_AFTER; i++)
 			if (fcntl(number + 1 + i, F_GETFD) != flags[i])
@@ -272,7 +281,8 @@ void vfork_makes_calls(void)
 	REQUIRE(dup2(open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0644), FAR) ==
 		FAR);
 	/*
-	 * Call first before the library starts, then without its threads, then with them.
+	 * Make the calls before the library has started, then before it has threads,
+	 * then with its threads.
 	 */
 	call_in_vfork();
 	REQUIRE(host_destroy(host_context(4)) == 0);
@@ -283,7 +293,10 @@ void vfork_makes_calls(void)
 	work_once(0);
 }
 
-/* A shell script that fails if it has a descriptor of the library (512 and higher). */
+/*
+ * A shell script that exits with status 1 if it has inherited a descriptor of the
+ * library (512 and higher).
+ */
 #define LIST                                        \
 	"for f in /proc/self/fd/*; do f=${f##*/}; " \
 	"test $f -lt 512 || test $f = 255 || exit 1; done; exit 42"
@@ -299,7 +312,7 @@ void spawn_starts_at_once(void)
 	int ends[2];
 	pid_t pid;
 
-	/* Make the library open a descriptor of each kind that it uses. */
+	/* Make the library open descriptors of all kinds that it uses. */
 	REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
 	iocb = host_poll(ends[0]);
 	{
@@ -329,9 +342,7 @@ void spawn_starts_at_once(void)
 	let_finish(&pending);
 }
 
-/*
- * daemon(), whose parent calls _exit() inside the C library
- */
+/* daemon() ends the calling process by an _exit() inside the C library */
 
 static int become_daemon(void *arg)
 {
@@ -343,7 +354,7 @@ static int become_daemon(void *arg)
 	host_write_blocks(ctx, fd, 0, NR);
 	host_step(1);
 	REQUIRE(daemon(1, 0) == 0);
-	/* The daemon starts the library again for itself. */
+	/* In the daemon, the library starts again. */
 	inherited = ctx;
 	(void)live_as_child(NULL);
 	host_step(2);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Programs that look up and call the functions of uaio.h.
- */
+/* Cases: programs that look up and call the functions of uaio.h. */
 #include "host.h"
 
 #include <dlfcn.h>
@@ -91,7 +89,10 @@ static void refuse_in_vfork(void)
 	REQUIRE(pid > 0 && host_finish(pid) == 42);
 }
 
-/* Set the numbers of workers before the library starts, afterwards, and in children. */
+/*
+ * Set the numbers of workers before the library starts, after it has started, and in
+ * children.
+ */
 void control_numbers(void)
 {
 	struct uaio_wq_fixed fixed[2] = { { 1, -1 }, { -1, 5 } };
@@ -143,7 +144,10 @@ static void cancel_in_vfork(aio_context_t ctx, const struct iocb *iocb)
 	REQUIRE(pid > 0 && host_finish(pid) == 42);
 }
 
-/* A child of fork() gets EINVAL for a context of its parent. */
+/*
+ * In a child of fork(), the cancel functions of uaio.h must return -EINVAL for a
+ * context of the parent.
+ */
 static int find_no_context(void *arg)
 {
 	const aio_context_t *ctx = arg;
@@ -156,7 +160,10 @@ static int find_no_context(void *arg)
 	return 0;
 }
 
-/* A context with polls, for a thread that has its own descriptor table. */
+/*
+ * A context of the main thread, with polls. Another thread, which has its own
+ * descriptor table, cancels them.
+ */
 static struct {
 	aio_context_t ctx;
 	struct iocb *iocbs;
@@ -169,8 +176,8 @@ static void *cancel_apart(void *arg)
 	REQUIRE(lib.cancel(apart.ctx, &apart.iocbs[1]) == 0);
 	REQUIRE(lib.cancel(apart.ctx, &apart.iocbs[1]) == -ENOENT);
 	/*
-	 * In this thread's table the descriptor refers to another file, so no request
-	 * matches.
+	 * In this thread's own table the descriptor refers to another file, so no
+	 * request matches it.
 	 */
 	REQUIRE(lib.cancel_fd(apart.ctx, (int)apart.iocbs[0].aio_fildes) ==
 		-ENOENT);
@@ -283,8 +290,8 @@ static void limit_to(int nr, int old)
 }
 
 /*
- * Raise and lower the limit of workers (first UAIO_WORKERS=2) while a file system
- * answers no read. Never do more workers exist than the limit.
+ * The case starts with UAIO_WORKERS=2. Raise and lower the limit of workers while a
+ * file system answers no read. There must never be more workers than the limit allows.
  */
 void control_threads(void)
 {
@@ -319,7 +326,9 @@ void control_threads(void)
 	slowfs_release(fs, SLOWFS_READ);
 	host_reap_blocks(ctx, NR);
 
-	/* No workers are allowed, so the submitting thread executes the reads. */
+	/*
+	 * With a limit of no workers, the submitting thread must execute the reads.
+	 */
 	limit_to(0, 1);
 	submit_reads(ctx, fd, NR);
 	host_reap_blocks(ctx, NR);

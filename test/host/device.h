@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A block device whose writes wait until the test releases them
+ * A block device that holds writes until the test releases them
  *
- * The device is a loop device on a file of a slow file system (slowfs.h). On the loop
- * device the kernel executes direct I/O asynchronously, as on a disk: io_submit returns
- * while the write is held.
+ * The device is a loop device, backed by a file of a slow file system (slowfs.h). On a
+ * loop device, the kernel executes direct I/O asynchronously, as on a disk: io_submit
+ * returns while the write is held.
  *
  * The device exists until the process that opened it ends. The kernel then removes the
- * loop device and its file, even if the test crashed.
+ * loop device and its backing file, even if the test crashed.
  */
 #ifndef HOST_DEVICE_H
 #define HOST_DEVICE_H
@@ -19,11 +19,11 @@ enum { DEVICE_BLOCKS = 8192 };
 struct host_device {
 	struct slowfs *fs; /* owns */
 	int loop;          /* owns: the device */
-	int file;          /* owns: the loop device's backing file */
+	int file;          /* owns: its backing file */
 	char path[32];
 };
 
-/* Skip the test where no loop device can be created. */
+/* Skip the test if no loop device can be created. */
 struct host_device host_device_open(void);
 void host_device_close(struct host_device *device);
 
@@ -31,22 +31,31 @@ void host_device_close(struct host_device *device);
 int host_device_direct(const struct host_device *device);
 
 /*
- * Submit nr writes, block i at position i of the device. Return when the device holds the
- * first one.
+ * Submit nr writes: block i to position i of the device. Return when the device holds
+ * the first write.
  */
 void host_device_write(struct host_device *device, aio_context_t ctx, int fd,
 		       unsigned nr);
-/* A context for 4 * nr requests, with nr writes to a device, which holds them. */
+/*
+ * A context and a descriptor of a device. host_device_hold() creates the context for 4
+ * * nr requests, and submits nr writes, which the device holds.
+ */
 struct host_held {
 	aio_context_t ctx;
 	int fd;
 };
 
 struct host_held host_device_hold(struct host_device *device, unsigned nr);
-/* Destroy the context and close the descriptor, after all writes completed. */
+/*
+ * Destroy the context and close the descriptor. Call it after all writes have
+ * completed.
+ */
 void host_held_drop(const struct host_held *held);
 
-/* Check that the device begins with the nr written blocks, then zero them. */
+/*
+ * Check that the device begins with the nr written blocks, then overwrite these with
+ * zeros.
+ */
 void host_device_check(struct host_device *device, unsigned nr);
 
 #endif /* HOST_DEVICE_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs close descriptors while the file system answers no request on their file.
- * Closing does not wait, and no request touches the next file at that descriptor.
+ * Case: a program closes or replaces a descriptor while the file system answers no
+ * request on its file. Closing must not wait, and no request may touch the next file at
+ * that descriptor.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -88,7 +89,10 @@ static void replace_held(struct slowfs *fs, enum slowfs_op op, int opcode,
 	slowfs_hold(fs, op);
 	nr = submit_held(ctx, opcode, blocks);
 	way->replace(FAR, other);
-	/* The file system has all requests, but has not answered any. */
+	/*
+	 * The descriptor is replaced, although the file system has answered no request.
+	 * All requests must still arrive at the file system.
+	 */
 	REQUIRE(slowfs_nr_done(fs, op) == nr_done);
 	slowfs_await(fs, op, nr);
 	host_check_text(FAR, "other");
@@ -105,7 +109,8 @@ static void replace_held(struct slowfs *fs, enum slowfs_op op, int opcode,
 }
 
 /*
- * Appending writes keep their positions, and closing the descriptor does not wait for them.
+ * O_APPEND is set and cleared after the submission: the writes must keep their
+ * positions. Closing the descriptor must not wait for the writes.
  */
 static void append_held(struct slowfs *fs)
 {
@@ -139,8 +144,9 @@ void close_while_held(void)
 	struct slowfs *fs = host_slow_to_close();
 
 	/*
-	 * From /proc, the library learns that a worker's call has already looked up the
-	 * descriptor, so that the descriptor can be closed.
+	 * If a worker's system call has already looked up the descriptor, close() need
+	 * not wait for this call. The library finds out by reading the worker's files
+	 * in /proc.
 	 */
 	if (fs)
 		host_need_sleeps();

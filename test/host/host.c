@@ -30,7 +30,7 @@ enum { IS_SANITIZED = 0 };
 #endif
 
 /*
- * Options for ThreadSanitizer, which must accept that children of fork() start threads, and
+ * Options of ThreadSanitizer. It must accept that children of fork() start threads, and
  * that a request submitted in a signal handler may start a thread (doc/differences.md).
  */
 const char *__tsan_default_options(void);
@@ -51,7 +51,7 @@ void host_fail(const char *file, int line, const char *condition)
 			  file, line, condition, errno);
 
 	(void)!write(2, text, (size_t)nr);
-	/* Not exit(), which would wait for pending requests. */
+	/* Not exit(), which would wait for requests in flight. */
 	raise(SIGKILL);
 	abort();
 }
@@ -77,7 +77,7 @@ unsigned host_rounds(unsigned n)
 {
 	if (IS_SANITIZED || getenv("HOST_FEW_ROUNDS"))
 		return (n + 9) / 10;
-	/* With HOST_DIRECT each write goes to the disk, which is slower. */
+	/* With HOST_DIRECT the writes go to the disk, so they take longer. */
 	return getenv("HOST_DIRECT") ? (n + 3) / 4 : n;
 }
 
@@ -169,7 +169,7 @@ struct iocb host_poll(int fd)
 
 enum { BLOCKS_MAX = 2048 };
 
-/* O_DIRECT requires this alignment. */
+/* Aligned for O_DIRECT */
 static uint32_t blocks[BLOCKS_MAX][BLOCK / sizeof(uint32_t)]
 	__attribute__((aligned(4096)));
 
@@ -180,7 +180,10 @@ static void number_blocks(void)
 			blocks[nr][i] = nr ^ i << 16;
 }
 
-/* Allocate the file's blocks and keep them out of the page cache, by a direct write. */
+/*
+ * Write zeros directly: that allocates the file's blocks, and leaves none of them in
+ * the page cache.
+ */
 static void make_blank(int fd, unsigned nr)
 {
 	static const char blank[BLOCKS_MAX][BLOCK]

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host CASE: a program that forks, execs, exits, closes and so on, with I/O in flight
+ * host CASE: a program that forks, execs, exits, closes and so on with I/O in flight
  *
- * Each case is an unmodified client of the six system calls of kernel AIO, or, with
- * HOST_DOOR=posix, of POSIX AIO (posix.h). Each case runs on the library, and also on
- * the kernel if the kernel has the behaviour, with the same expectations.
+ * Each case is an ordinary program that uses the six system calls of kernel AIO, or,
+ * with HOST_DOOR=posix, POSIX AIO (posix.h). Each case runs with the library. If the
+ * kernel has the tested behaviour, the case also runs without the library and expects
+ * the same results.
  *
- * On the library, workers execute all requests (UAIO_FORCE_WORKER). A case may keep
- * requests queued by a file system that answers only when the case says so
- * (test/helpers/slowfs.h). The kernel would block inside io_submit on such a file, so
- * there the case uses a plain file.
+ * With the library, workers execute all requests (UAIO_FORCE_WORKER). A case can keep
+ * requests waiting in a file system that answers only when the case says so
+ * (test/helpers/slowfs.h). Without the library, io_submit would block on such a file,
+ * so the case then uses a plain file.
  *
- * A supervisor runs the case in the current directory. The case forks the process that
- * does the work, then examines what this process left behind.
+ * A supervisor process runs the case in the current directory. It forks a process that
+ * does the work. When that process has ended, the supervisor examines the files that it
+ * left.
  */
 #ifndef HOST_H
 #define HOST_H
@@ -26,7 +28,10 @@
 
 #include "slowfs.h"
 
-/* Check a condition; if it is false, print its place and kill the calling process. */
+/*
+ * Check a condition. If it is false, print the source line and kill the calling
+ * process.
+ */
 #define REQUIRE(condition)                                         \
 	do {                                                       \
 		if (!(condition))                                  \
@@ -35,27 +40,35 @@
 
 _Noreturn void host_fail(const char *file, int line, const char *condition);
 
-/* Skip the test: end the process, because this machine or user cannot run it. */
+/*
+ * End the process with the status for a skipped test: this machine or user cannot run
+ * the test.
+ */
 _Noreturn void host_skip(const char *why);
 
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 
 enum { BLOCK = 512 };
 
-/* Return: whether the library serves this process. */
+/* Return: whether the library executes this process's requests. */
 bool host_is_uaio(void);
 
-/* Return: whether this is a sanitizer build, in which much is slower. */
+/*
+ * Return: whether this program was built with a sanitizer, which makes it much slower.
+ */
 bool host_is_sanitized(void);
 
-/* Return: n, or fewer if rounds are slow (HOST_DIRECT, HOST_FEW_ROUNDS, sanitizers). */
+/*
+ * Return: n, or fewer where a round takes long (HOST_DIRECT, HOST_FEW_ROUNDS,
+ * sanitizers).
+ */
 unsigned host_rounds(unsigned n);
 
 /*
- * The six calls of kernel AIO; each returns a count or a negative errno
+ * The six calls of kernel AIO. Each function returns a count or a negative errno.
  */
 
-/* Return: whether the functions below use POSIX AIO (posix.h). */
+/* Return: whether these functions use POSIX AIO (posix.h). */
 bool host_is_posix(void);
 
 long host_setup(unsigned nr, aio_context_t *ret_ctx);
@@ -69,8 +82,8 @@ struct iocb host_iocb(int opcode, int fd, const void *buf, size_t bytes,
 		      long long offset);
 struct iocb host_poll(int fd);
 /*
- * Read the byte whose arrival a poll request reported. With POSIX AIO do nothing, because
- * there a read request replaces the poll.
+ * Call this after a poll request has reported a byte: read the byte. With POSIX AIO do
+ * nothing: POSIX AIO has no poll, so there the request itself was a read of the byte.
  */
 void host_take_polled(int fd);
 
@@ -79,12 +92,15 @@ void host_take_polled(int fd);
  */
 
 /*
- * Open a file for nr blocks; an unnamed one if path is NULL. With HOST_DIRECT in the
- * environment, open with O_DIRECT and allocate the blocks, so that writes overwrite and
- * kernel AIO may execute them.
+ * Open a file for nr blocks; if path is NULL, a file without a name. If HOST_DIRECT is
+ * in the environment, open with O_DIRECT and allocate the blocks. Writes then overwrite
+ * blocks, so that the kernel's own AIO can execute them.
  */
 int host_file(const char *path, unsigned nr);
-/* Submit nr writes: block i at index i, starting with block `first`. */
+/*
+ * Submit nr writes, one for each block from number `first` on. Block i is written to
+ * the offset of the i-th block of the file.
+ */
 void host_write_blocks(aio_context_t ctx, int fd, unsigned first, unsigned nr);
 /* Check that the file begins with blocks 0 to nr - 1. */
 void host_check_start(int fd, unsigned nr);
@@ -98,19 +114,22 @@ void host_reap_blocks(aio_context_t ctx, unsigned nr);
 
 /* Memory that the supervisor shares with all its descendants. */
 struct host_shared {
-	uint32_t step;     /* atomic: the step that the test has reached */
-	uint32_t accepted; /* atomic: writes that io_submit has returned for */
+	uint32_t step;     /* atomic: the test's present step */
+	uint32_t accepted; /* atomic: how many writes io_submit has accepted */
 	uint32_t is_over;  /* atomic */
 };
 extern struct host_shared *shared;
 
 /* Fork a process that calls act and exits with its return value. */
 pid_t host_start(int (*act)(void *arg), void *arg);
-/* Wait for the process. Return: its exit status, or minus the signal that killed it. */
+/*
+ * Wait until the process ends.
+ * Return: its exit status; if a signal killed it, the negative number of the signal.
+ */
 int host_finish(pid_t pid);
 int host_in_child(int (*act)(void *arg), void *arg);
 
-/* Set the step in shared memory. */
+/* Set the step in the shared memory, on which other processes wait. */
 void host_step(unsigned step);
 void host_await_step(unsigned step);
 /* Return: the state letter of the process's main thread in /proc; X if it has ended. */
@@ -125,21 +144,30 @@ _Noreturn void host_return(int status);
  * Examining the library and the machine
  */
 
-/* Return: a slow file system mounted at ./slow; NULL on the kernel. Skip on failure. */
+/*
+ * Skip the test if the file system cannot be mounted.
+ * Return: a slow file system mounted at ./slow; NULL without the library.
+ */
 struct slowfs *host_slow(void);
-/* Like host_slow(), for cases that close files while their writes are held. */
+/*
+ * Like host_slow(), for cases that close files while the file system holds their
+ * writes.
+ */
 struct slowfs *host_slow_to_close(void);
 
-/* Skip unless /proc shows in which system call a thread sleeps. */
+/* Skip the test unless /proc shows in which system call a thread sleeps. */
 void host_need_sleeps(void);
 
 /*
- * Return: the library's lowest descriptor >= first whose /proc link has the word; else
- * -1.
+ * Return: the lowest descriptor, not below `first`, whose link in /proc/self/fd
+ * contains `word`; -1 if there is none. The library's descriptors are 512 and higher.
  */
 int host_find_fd(int first, const char *word);
 
-/* Return: how many threads the library has. Calls act, if not NULL, for each. */
+/*
+ * Call `act`, if it is not NULL, for each thread of the library.
+ * Return: how many threads the library has.
+ */
 unsigned host_for_engine_threads(void (*act)(pid_t tid));
 
 /* the cases */

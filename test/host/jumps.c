@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cases: signal handlers that leave a call by siglongjmp, threads cancelled in a call,
- * and handlers that interrupt a call
+ * Cases: a signal handler leaves a call by siglongjmp or interrupts it; a thread is
+ * cancelled in a call
  */
 #include <aio.h>
 #include <errno.h>
@@ -33,20 +33,22 @@ static void set_up_ring(struct uring *ring)
 		host_skip("there is no io_uring here");
 }
 
-/* Return: how many submissions the library has not consumed yet. */
+/* Return: how many published submissions the library has not consumed yet. */
 static uint32_t left_of(const struct uring *ring)
 {
 	return *ring->sq_tail -
 	       __atomic_load_n(ring->sq_head, __ATOMIC_ACQUIRE);
 }
 
-/* Publish one submission: a NOP, or a read of fd. */
+/* Publish one submission: a NOP, or a read of `fd`. */
 static void add(struct uring *ring, uint8_t opcode, int fd, void *buf,
 		uint8_t flags)
 {
 	const size_t len = opcode == IORING_OP_NOP ? 0 : WAITED_FOR;
 
-	/* Drop an entry that a cancelled thread prepared and did not publish. */
+	/*
+	 * Drop a submission that a cancelled thread prepared but did not publish.
+	 */
 	ring->prepared = *ring->sq_tail;
 	uring_put_rw(ring, opcode, fd, (uintptr_t)buf, len, 0, 0)->flags =
 		flags;
@@ -102,8 +104,8 @@ static void set_timer(timer_t timer, long ns)
 }
 
 /*
- * A timer's handler leaves io_uring_enter at random points by siglongjmp. Each submission
- * must nevertheless get exactly one completion.
+ * A timer's handler leaves io_uring_enter by siglongjmp at random points. Still each
+ * submission must get exactly one completion.
  */
 void jumps_anywhere(void)
 {
@@ -144,8 +146,9 @@ void jumps_anywhere(void)
 }
 
 /*
- * Return: a child process that sends the signal whenever the main thread sleeps in a system
+ * Fork a child that sends the signal once this process's main thread sleeps in a system
  * call.
+ * Return: the child's id.
  */
 static pid_t send_when_asleep(int sig, int value)
 {
@@ -162,7 +165,7 @@ static pid_t send_when_asleep(int sig, int value)
 	return pid;
 }
 
-/* Start an endless sleep, which a handler leaves by siglongjmp. */
+/* Call a function that sleeps without end. A handler leaves it by siglongjmp. */
 static void leave_a_sleep(void (*sleep_for_ever)(void *arg), void *arg)
 {
 	int before = nr_jumps, status;
@@ -211,8 +214,8 @@ static void sleep_in_suspend(void *arg)
 }
 
 /*
- * A handler leaves a wait by siglongjmp, and the thread does not wait again. Its
- * pending request must complete and signal the eventfd.
+ * A handler leaves a wait by siglongjmp, and the thread does not wait again. Still the
+ * request in flight must complete and signal the eventfd.
  */
 void jumps_out_of_waits(void)
 {
@@ -246,8 +249,8 @@ void jumps_out_of_waits(void)
 }
 
 /*
- * A handler leaves aio_suspend by siglongjmp. The request must complete nevertheless, with
- * and without SIGEV_SIGNAL.
+ * A handler leaves aio_suspend by siglongjmp. Still the request must complete, with
+ * SIGEV_SIGNAL and without it.
  */
 void jumps_out_of_suspend(void)
 {
@@ -284,8 +287,9 @@ void jumps_out_of_suspend(void)
 static uint32_t nr_late; /* atomic */
 
 /*
- * seteuid() signals all threads to change their ids, and waits for them. This thread blocks
- * that signal until it has sent the waiting thread a signal of its own.
+ * glibc's seteuid() sends each thread a signal, and waits until each has changed its
+ * ids. The thread of answer_late() blocks this signal until it has sent SIGUSR1 to the
+ * thread in seteuid().
  */
 static void *answer_late(void *arg)
 {
@@ -304,7 +308,10 @@ static void *answer_late(void *arg)
 	return NULL;
 }
 
-/* A handler leaves seteuid() by siglongjmp: all threads have the new id. */
+/*
+ * A handler leaves seteuid() by siglongjmp. Afterwards the library must still execute
+ * requests.
+ */
 void jumps_out_of_setuid(void)
 {
 	volatile pid_t self = (pid_t)syscall(SYS_gettid);
@@ -338,7 +345,8 @@ void jumps_out_of_setuid(void)
  * Threads that are cancelled asynchronously
  */
 
-static uint32_t nr_entered; /* atomic: calls of the thread that returned */
+/* atomic: how many io_uring_enter calls of cancelled threads returned */
+static uint32_t nr_entered;
 
 static void *enter_until_cancelled(void *arg)
 {
@@ -355,7 +363,10 @@ static void *enter_until_cancelled(void *arg)
 	return NULL;
 }
 
-/* Cancel a thread anywhere in io_uring_enter; other threads go on with its ring. */
+/*
+ * Cancel a thread at any point of io_uring_enter. Afterwards other threads must be able
+ * to use the same ring.
+ */
 void cancelled_anywhere(void)
 {
 	struct uring ring;
@@ -394,7 +405,9 @@ static struct {
 	aio_context_t ctx;
 } seen;
 
-/* The handler checks its siginfo and mask, and makes calls to the library. */
+/*
+ * A signal handler that checks its siginfo and signal mask, and calls the library.
+ */
 static void look(int sig, siginfo_t *info, void *context)
 {
 	struct timespec now = { 0 };
@@ -427,9 +440,9 @@ static void check_mask(void)
 }
 
 /*
- * Once a thread has its own descriptor table, the library finds out, at the first call of
- * each other thread, which table that thread has. A handler may leave this first call by
- * siglongjmp.
+ * Once any thread has its own descriptor table, by unshare(CLONE_FILES), the library
+ * must know the table of each thread. It finds out at each thread's first call. A
+ * handler may leave this first call by siglongjmp.
  */
 
 static timer_t first_call_timer;
@@ -451,7 +464,7 @@ static void mask_jumps(int how)
 }
 
 struct first_call {
-	long ns; /* delay between the start of the call and the signal */
+	long ns; /* time from the start of the call to the signal */
 	int fd;
 };
 
@@ -500,9 +513,9 @@ void jumps_out_of_first_calls(void)
 }
 
 /*
- * A handler that ends a wait receives the siginfo and mask that its sigaction() requested,
- * and may call the library. sigaction() and signal() report the handler that the program
- * set.
+ * The handler of a signal that ends a wait must get the siginfo and the mask that its
+ * sigaction() requested, and may call the library. sigaction() and signal() must report
+ * the handler that the program set.
  */
 void handlers_as_set(void)
 {
@@ -521,7 +534,10 @@ void handlers_as_set(void)
 
 		REQUIRE(sigaction(SIGRTMIN, &action, NULL) == 0);
 		REQUIRE(sigaction(SIGRTMIN, NULL, &old) == 0);
-		/* glibc adds SA_RESTORER: compare only flags that the program set. */
+		/*
+		 * glibc adds SA_RESTORER, so compare only the flags that the program
+		 * set.
+		 */
 		REQUIRE(old.sa_sigaction == look &&
 			(old.sa_flags & FLAGS) == action.sa_flags);
 		pid = send_when_asleep(SIGRTMIN, value);

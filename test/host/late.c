@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * late: a shared library whose destructor runs after those of all preloaded libraries. It
- * lets a program submit I/O that late.
+ * late: a shared library whose destructor runs after the destructors of all preloaded
+ * libraries. It lets a program submit I/O at that time.
  */
 #include "late.h"
 

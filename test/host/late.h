@@ -3,8 +3,8 @@
 #define LATE_H
 
 /*
- * This library's destructor calls this function, after the destructors of preloaded
- * libraries.
+ * The destructor of the library `late` calls this function. By then the destructors of
+ * preloaded libraries have run.
  */
 extern void (*late_hook)(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads submit while another thread ends the process or replaces its program. None of
- * their requests may be refused.
+ * Case: threads submit while another thread ends the process or replaces its program.
+ * No io_submit may fail because of that.
  */
 #include "host.h"
 
@@ -51,7 +51,10 @@ void exec_fails_often(void)
 		REQUIRE(!pthread_join(threads[i], NULL));
 }
 
-/* The submitting threads run until the kernel ends them. */
+/*
+ * The threads submit until the kernel ends them with the process, or replaces the
+ * program.
+ */
 static int leave_beside_others(void *arg)
 {
 	void (*const *leave)(int status) = arg;

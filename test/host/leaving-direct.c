@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ways to end a process, or replace its program, while workers execute a large direct
- * request in segments. A write must be finished; a read is abandoned.
+ * Case: each way to end a process, or replace its program, while workers execute a
+ * large direct request in segments. A write must be finished; a read is abandoned.
  */
 #include "host.h"
 
@@ -89,7 +89,10 @@ static pid_t start(struct slowfs *fs, void (*leave)(void), int opcode)
 	host_step(0);
 	pid = host_start(begin_and_leave, &attempt);
 	host_await_step(1);
-	/* Before Linux 6.2 FUSE executes direct writes of one file one after another. */
+	/*
+	 * A read has AT_ONCE segments in flight. A write may have only one: before
+	 * Linux 6.2 FUSE executes direct writes of one file one after another.
+	 */
 	slowfs_await(fs, op, is_read ? AT_ONCE : 1);
 	host_step(2);
 	return pid;
@@ -120,7 +123,8 @@ static void leave_reading(struct slowfs *fs, void (*leave)(void))
 	pid = start(fs, leave, IOCB_CMD_PREAD);
 	REQUIRE(host_finish(pid) == STATUS);
 	/*
-	 * The file system has not answered any read, so the reads ended with the process.
+	 * The file system has not answered any read, so the process ended without
+	 * waiting for the reads.
 	 */
 	REQUIRE(slowfs_nr_done(fs, SLOWFS_READ) == nr_done);
 	slowfs_release(fs, SLOWFS_READ);

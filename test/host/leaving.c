@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ways to end a process, or replace its program, after io_submit accepted writes.
- * Afterwards the file must contain all of them.
+ * Cases: each way to end a process, or replace its program, after io_submit accepted
+ * writes. Afterwards the file must contain all these writes.
  */
 #include "host.h"
 
@@ -18,7 +18,10 @@
 
 enum { NR = 1000, STATUS = 42 };
 
-/* The new program of an exec: a shell that checks its arguments and environment. */
+/*
+ * The program that replaces this one: a shell that checks its arguments and
+ * environment.
+ */
 #define SHELL "/bin/sh"
 #define SCRIPT "test $0-$1-$2-$MARK = name-one-two-yes && exit 42"
 #define ARGS "name", "one", "two"
@@ -177,8 +180,8 @@ static const struct way *way_named(const char *name)
 static struct attempt {
 	const struct way *way;
 	char path[64];
-	unsigned nr_reads; /* reads that the file system never answers */
-	/* writes that occupy one worker before the reads are submitted */
+	unsigned nr_reads; /* reads that the file system does not answer */
+	/* writes submitted before the reads; the first one occupies a worker */
 	unsigned nr_early;
 } attempt;
 
@@ -231,7 +234,10 @@ static int write_and_leave(void *arg)
 	return 1;
 }
 
-/* The process must not end before the file system answers the first write. */
+/*
+ * Hold the process's writes in the file system: the process must not end before the
+ * file system answers them.
+ */
 static void leave_slowly(struct slowfs *fs, const struct way *way)
 {
 	struct attempt *this = attempt_of(way, "slow");
@@ -269,10 +275,11 @@ void leaving_slow(void)
 }
 
 /*
- * The file system answers no read. Reads occupy every worker that one device may have, or
- * with nr_early, all but one, which is in the first write. Hundreds more reads are queued.
- * If the writes go to a file on the same device, the thread that ends the process must
- * execute the writes itself.
+ * The file system answers no read. Reads occupy all workers that one device may have;
+ * with nr_early, the first write occupies one of these workers. Hundreds of further
+ * reads are queued. If the writes go to a file on the same device, no worker is free
+ * for the queued writes. So the thread that ends the process must execute these writes
+ * itself.
  */
 static void leave_behind_reads(const struct way *way, bool is_slow)
 {
@@ -315,7 +322,10 @@ void leaving_behind_reads(void)
 	}
 }
 
-/* On a fast file the process ends while workers write. */
+/*
+ * Each way to end a process. The file system answers the writes at once, so the process
+ * ends while workers write.
+ */
 void leaving_fast(void)
 {
 	for (unsigned round = 0; round < host_rounds(10); round++)
@@ -329,8 +339,8 @@ void leaving_fast(void)
 }
 
 /*
- * Many reads of a terminal wait for one line. Only one read gets the line; the others must
- * end too, wherever they are when the process ends.
+ * Many reads wait for one line of a terminal. Only one read gets the line. When the
+ * process ends, the other reads must end too, wherever they wait.
  */
 static int read_terminal_and_leave(void *arg)
 {
@@ -368,8 +378,8 @@ void leaving_terminals(void)
 }
 
 /*
- * State of a destructor that submits writes, and that runs after the library's own
- * destructor.
+ * For write_late(), which submits writes in a destructor that runs after the library's
+ * own destructor.
  */
 static struct {
 	aio_context_t ctx;
@@ -397,7 +407,7 @@ void leaving_late(void)
 }
 
 /*
- * The program's only thread ends by pthread_exit() in main(), which ends the process,
+ * main() ends the program's only thread by pthread_exit(). The process must end,
  * although a poll request waits for ever.
  */
 static int write_and_end_main(void *arg)
@@ -419,7 +429,9 @@ void leaving_by_pthread_exit(void)
 	host_check_blocks("end", NR);
 }
 
-/* An exec fails, and the process goes on: requests must still work. All kinds of exec. */
+/*
+ * Each kind of exec fails, and the process continues: its requests must still work.
+ */
 static int fail_and_go_on(void *arg)
 {
 	static char *const none[] = { "none", NULL };
@@ -444,7 +456,10 @@ static int fail_and_go_on(void *arg)
 	host_reap_blocks(ctx, NR - 10);
 	host_step(3);
 	host_await_step(4);
-	/* io_submit returns although the file system has not answered any write yet. */
+	/*
+	 * io_submit must return, although the file system has not answered any write
+	 * yet.
+	 */
 	host_write_blocks(ctx, fd, NR - 10, 10);
 	host_step(5);
 	host_reap_blocks(ctx, 10);
@@ -480,7 +495,7 @@ void exec_fails(void)
 }
 
 /*
- * One thread submits writes and counts each accepted one in shared memory. Another
+ * A thread submits writes, and counts each accepted write in shared memory. Another
  * thread ends the program at a random moment.
  */
 static _Noreturn void *submit_and_tell(void *arg)
@@ -521,8 +536,8 @@ void exec_loses_nothing(void)
 		REQUIRE(accepted >= after);
 		fd = open("race", O_RDONLY);
 		/*
-		 * The file may have one block more, which io_submit accepted just before
-		 * the end and the thread could not count.
+		 * The file may have one more block: just before the end, io_submit
+		 * accepted a write that the thread could not count.
 		 */
 		REQUIRE(truncate("race", (off_t)accepted * BLOCK) == 0);
 		for (unsigned i = 0; i < accepted; i++)
@@ -534,8 +549,8 @@ void exec_loses_nothing(void)
 }
 
 /*
- * A handler that interrupted io_submit calls this function, which ends the process or
- * replaces its program.
+ * Ends the process or replaces its program. Called by a signal handler that has
+ * interrupted io_submit.
  */
 static void (*leave_from_handler)(void);
 static volatile sig_atomic_t until_leaving;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Resource limits down to 0: each call either fails as on the kernel, or the library
- * does the work in another way. Nothing hangs, and no request is lost.
+ * Cases: resource limits down to 0. Each call must fail as on the kernel, or the
+ * library must do the work in another way. Nothing may hang, and no request may be
+ * lost.
  */
-/* must precede the kernel's headers, which define some of its constants */
+/* before <linux/…> headers, which define some of its constants */
 #include <sys/mount.h>
 
 #include "host.h"
@@ -33,7 +34,9 @@ static void limit(int resource, rlim_t soft)
 	REQUIRE(setrlimit(resource, &now) == 0);
 }
 
-/* Return: whether the kernel, too, returns this error when resources are lacking. */
+/*
+ * Return: whether this is an error that the kernel, too, returns for lack of resources.
+ */
 static bool is_refusal(long ret)
 {
 	return ret == -EAGAIN || ret == -ENOMEM;
@@ -57,8 +60,9 @@ static struct files open_files(void)
 }
 
 /*
- * Read a byte from a pipe. Return: whether the read of an empty pipe occupies a thread:
- * before Linux 6.4 pipes refuse RWF_NOWAIT.
+ * Read the only byte from a pipe.
+ * Return: whether an aio_read of the empty pipe occupies a thread. Before Linux 6.4 it
+ * does, because pipes refuse RWF_NOWAIT.
  */
 static bool pipe_takes_thread(int end)
 {
@@ -71,8 +75,8 @@ static bool pipe_takes_thread(int end)
 }
 
 /*
- * Only an aio_read of the empty pipe may fail: if it needs a thread and none can be
- * created. Then the pipe must still contain its byte.
+ * Only the aio_read of the empty pipe may fail: it may need a thread, which cannot be
+ * created. The byte must then still be in the pipe.
  */
 static void check_event(const struct io_event *event,
 			const struct iocb *of_pipe, int end)
@@ -83,7 +87,10 @@ static void check_event(const struct io_event *event,
 			pipe_takes_thread(end));
 }
 
-/* Submit requests of several kinds and reap them. Return: how many io_submit accepted. */
+/*
+ * Submit requests of several kinds and reap them.
+ * Return: how many requests io_submit accepted.
+ */
 static unsigned try_everything(aio_context_t ctx, const struct files *files)
 {
 	static char in[BLOCK];
@@ -114,8 +121,8 @@ static unsigned try_everything(aio_context_t ctx, const struct files *files)
 }
 
 /*
- * Open files that a child shares. The child makes them ready while its parent sleeps, so
- * only the library can notice.
+ * Files that a child shares. The child makes them ready while its parent sleeps in
+ * io_getevents. The parent makes no other call, so the library must notice by itself.
  */
 static struct files handed_over;
 
@@ -148,7 +155,10 @@ static int live_without_descriptors(void *arg)
 	struct files files = open_files();
 	aio_context_t ctx, early = *(bool *)arg ? host_context(16) : 0;
 	struct timespec soon = { .tv_nsec = 1000000 };
-	/* the library's poll needs a descriptor */
+	/*
+	 * number of accepted requests; the library refuses the poll, for lack of a
+	 * descriptor
+	 */
 	unsigned all = host_is_uaio() ? 4 : 5;
 	struct io_event event;
 	struct {
@@ -198,14 +208,17 @@ void limit_descriptors(void)
 }
 
 /*
- * The threads that exist execute all requests, except requests that need a thread of their
- * own.
+ * No thread can be created. The existing threads execute all requests but those that
+ * would need a thread of their own.
  */
 static int live_without_threads(void *arg)
 {
 	struct files files = open_files();
 	aio_context_t ctx = host_context(64);
-	/* the library's poll needs a thread */
+	/*
+	 * number of accepted requests; the library refuses the poll, for lack of a
+	 * thread
+	 */
 	unsigned all = host_is_uaio() ? 4 : 5;
 
 	(void)arg;
@@ -233,7 +246,10 @@ void limit_threads(void)
 	host_check_blocks("f", 64);
 }
 
-/* Return: the bytes of memory that the process has mapped, or that are resident. */
+/*
+ * Return: how many bytes of memory the process has mapped; with is_in_memory, how many
+ * of them are resident.
+ */
 static rlim_t bytes_of(bool is_in_memory)
 {
 	char text[64] = "", *end;
@@ -247,7 +263,10 @@ static rlim_t bytes_of(bool is_in_memory)
 	return bytes;
 }
 
-/* Run with ever higher limits of memory, so that each allocation fails once. */
+/*
+ * Run requests with *arg more bytes of address space than now. limit_memory() raises
+ * this number step by step, so that each allocation of the library fails once.
+ */
 static int live_without_memory(void *arg)
 {
 	struct files files = open_files();
@@ -274,7 +293,9 @@ static int live_without_memory(void *arg)
 
 void limit_memory(void)
 {
-	/* io_destroy of the kernel is slow, so take larger steps there. */
+	/*
+	 * Without the library, take larger steps: the kernel's io_destroy is slow.
+	 */
 	rlim_t step = host_is_uaio() ? 1 : 10;
 
 	for (rlim_t pages = 0; pages < 1200;
@@ -285,7 +306,10 @@ void limit_memory(void)
 	}
 }
 
-/* All present and later memory is locked, which makes all mapped memory resident. */
+/*
+ * mlockall() locks all present and later memory, so everything that the library maps
+ * becomes resident.
+ */
 void memory_locked(void)
 {
 	struct files files = open_files();
@@ -300,15 +324,15 @@ void memory_locked(void)
 	host_write_blocks(ctx, files.regular, 0, 256);
 	host_reap_blocks(ctx, 256);
 	REQUIRE(host_destroy(ctx) == 0);
-	/* Most of these bytes are stacks of 32 workers. */
+	/* Most of these bytes are the stacks of 32 workers. */
 	REQUIRE(bytes_of(true) - before < 20 << 20);
 }
 
 enum { NOT_HERE = 43, NR_HERE = 100 };
 
 /*
- * main() ends by pthread_exit() while a poll waits for ever. The process must end although
- * the library has no /proc.
+ * main() ends by pthread_exit() while a poll waits for ever. The process must end, even
+ * if the library finds no /proc.
  */
 static int end_main_without_proc(void *arg)
 {

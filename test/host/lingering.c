@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * close() of a lingering socket blocks until its peer has the data. No other thread may
- * wait for that close().
+ * Cases: close() of a socket with SO_LINGER blocks until the peer has received the
+ * data. No other thread may have to wait for that close().
  */
 #include "host.h"
 
@@ -23,7 +23,10 @@ enum { LINGERER = 300, EARLIER = LINGERER - 1, LINGER_S = 60, FAR_UP = 4000 };
 
 static unsigned full_port;
 
-/* Return: a connected socket at full_port; *ret_peer: its peer, whose buffer is full. */
+/*
+ * Fill the buffers of a new connection.
+ * Return: a socket at port full_port; *ret_peer: its peer, which has not read any data.
+ */
 static int full_socket(int *ret_peer)
 {
 	const struct linger linger = { .l_onoff = 1, .l_linger = LINGER_S };
@@ -39,7 +42,10 @@ static int full_socket(int *ret_peer)
 	long room = 0, nr;
 
 	REQUIRE(listener >= 0 && fd >= 0);
-	/* An explicit SO_RCVBUF does not grow, so that data stays unsent. */
+	/*
+	 * With an explicit SO_RCVBUF the peer's buffer does not grow, so data stays
+	 * unsent.
+	 */
 	REQUIRE(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &little,
 			   sizeof(little)) == 0);
 	REQUIRE(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &much, sizeof(much)) ==
@@ -118,8 +124,7 @@ static void *linger(void *arg)
 
 	(void)arg;
 	/*
-	 * A signal would end the wait in close(), and SIGCHLD might be delivered to this
-	 * thread.
+	 * Block all signals: a signal, here SIGCHLD, would end the wait in close().
 	 */
 	sigfillset(&all);
 	REQUIRE(!pthread_sigmask(SIG_BLOCK, &all, NULL));
@@ -129,9 +134,10 @@ static void *linger(void *arg)
 }
 
 /*
- * Return: whether the socket is being closed, as /proc/net/tcp shows. A query through the
- * descriptor is avoided: it takes a reference to the file. If that were the last reference,
- * this thread would close the socket and linger.
+ * The state of the socket is read from /proc/net/tcp. A query through the descriptor
+ * would take a reference to the file. If that became the last reference, this thread
+ * would close the socket, and linger.
+ * Return: whether the socket is being closed.
  */
 static bool is_lingering(void)
 {
@@ -189,10 +195,11 @@ static void linger_once(void (*replace)(void))
 }
 
 /*
- * The descriptor is closed while a read waits, so the read holds the last reference to the
- * socket. The read completes when data arrives, and other requests do not wait for the
- * closing. Kernel AIO has no such read, and after a poll the data would stay unread, which
- * resets the socket: so this runs on the library only.
+ * The program closes the descriptor while a read waits, so the read holds the last
+ * reference to the socket. When data arrives, the read completes. Other requests must
+ * not wait for the close of the socket. This runs only with the library: kernel AIO
+ * would wait for the data in io_submit. A poll instead of the read would leave the data
+ * unread, and then the close of the socket would reset the connection.
  */
 static void linger_behind_read(void)
 {
@@ -228,7 +235,9 @@ void lingering_close(void)
 		linger_once(ways[i]);
 	if (host_is_uaio())
 		linger_behind_read();
-	/* close_range must also close descriptors far above the library's. */
+	/*
+	 * close_range must also close descriptors far above those of the library.
+	 */
 	high = fcntl(null_fd, F_DUPFD_CLOEXEC, FAR_UP + 200);
 	if (high >= 0)
 		REQUIRE(close_range(LINGERER, ~0u, 0) == 0 &&
@@ -236,8 +245,9 @@ void lingering_close(void)
 }
 
 /*
- * Close a range of a plain descriptor and a lingering socket. While the close waits,
- * another thread opens a file at the first descriptor. This file must stay open.
+ * Thread linger() closes a range: first a plain descriptor, then a lingering socket.
+ * While it waits in the socket's close, the main thread opens a file, which gets the
+ * number of the plain descriptor. This file must stay open.
  */
 static void open_behind_range(void (*replace)(void))
 {
@@ -261,7 +271,10 @@ void lingering_range(void)
 {
 	static void (*const ranges[])(void) = { by_close_range_earlier,
 						by_closefrom };
-	/* Without a context, the library passes close_range on to the kernel. */
+	/*
+	 * Create a context first: without one, the library passes close_range on to the
+	 * kernel.
+	 */
 	aio_context_t ctx = host_context(4);
 
 	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);

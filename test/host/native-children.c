@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Children created by vfork, posix_spawn and system, and a process that becomes a
- * daemon, while the kernel's own AIO executes the library's requests
+ * Cases: children by vfork, posix_spawn and system, and a process that becomes a
+ * daemon. Meanwhile the kernel's own AIO executes requests for the library
  * (UAIO_BACKEND=aio).
  */
 #include "device.h"
@@ -14,14 +14,17 @@
 
 #include "older.h"
 
-/* Few enough for any block device to accept without blocking io_submit. */
+/* NR: so few writes that io_submit does not block on any block device */
 enum { NR = 4, STATUS = 42 };
 
 extern char **environ;
 
 static struct host_device device;
 
-/* A child or daemon's library executes the requests of that process. */
+/*
+ * Write a file by AIO. Called in a child or daemon, whose requests the library must
+ * execute.
+ */
 static void work_elsewhere(const char *path)
 {
 	static const char blank[NR * BLOCK] __attribute__((aligned(4096)));
@@ -35,11 +38,11 @@ static void work_elsewhere(const char *path)
 	REQUIRE(host_destroy(ctx) == 0 && close(fd) == 0);
 }
 
-/*
- * vfork and its users
- */
+/* vfork, and functions that use it */
 
-/* Make the calls that Python's subprocess makes in a child of vfork. */
+/*
+ * In the child of vfork(), make the calls that Python's subprocess module makes there.
+ */
 static pid_t vfork_and_run(int held)
 {
 	char *const argv[] = { "sh", "-c", "exit 42", NULL };
@@ -58,7 +61,7 @@ static pid_t vfork_and_run(int held)
 	return pid;
 }
 
-/* All children end while the device still holds the writes, so no child waited for them. */
+/* All children must end while the device still holds the parent's writes. */
 void native_vfork(void)
 {
 	char *const argv[] = { "sh", "-c", "exit 42", NULL };
@@ -82,9 +85,7 @@ void native_vfork(void)
 	host_device_close(&device);
 }
 
-/*
- * daemon(), whose parent calls _exit() inside the C library
- */
+/* daemon() ends the calling process by an _exit() inside the C library */
 
 static int become_daemon(void *arg)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Direct writes into holes of a file, for which the kernel must allocate blocks, by a
- * library that uses the kernel's own AIO (UAIO_BACKEND=aio). Several threads write,
- * while descriptors are closed and processes fork and end.
+ * Cases: direct writes into holes of a file, for which the kernel must allocate blocks.
+ * The kernel's own AIO executes requests for the library (UAIO_BACKEND=aio). Several
+ * threads write, while descriptors are closed and processes fork and end.
  */
 #include "host.h"
 
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-	BYTES = 4096, /* block size of the file system */
+	BYTES = 4096, /* bytes in a block of the file system */
 	NR_WORDS = BYTES / sizeof(uint32_t),
 	NR_THREADS = 4,
 	DEPTH = 32,
@@ -42,7 +42,7 @@ static int open_sparse(const char *path)
 	return fd;
 }
 
-/* Empty the file and extend it by one hole of nr blocks. */
+/* Empty the file and extend it to nr blocks, which are one hole. */
 static void make_hole(const char *path, unsigned nr)
 {
 	int fd = open_sparse(path);
@@ -67,7 +67,7 @@ static void check(const char *path, unsigned nr, uint32_t stamp)
 	REQUIRE(close(fd) == 0);
 }
 
-/* Submit DEPTH writes: every stride'th block, starting with block `first`. */
+/* Submit DEPTH writes: every stride-th block, starting with block `first`. */
 static void write_some(struct writer *writer, aio_context_t ctx, int fd,
 		       unsigned first, unsigned stride)
 {
@@ -95,7 +95,7 @@ static void reap_some(aio_context_t ctx)
 	}
 }
 
-/* Each round closes its descriptor while the writes are in flight. */
+/* In each round, close the descriptor while the writes are in flight. */
 static void *write_part(void *arg)
 {
 	aio_context_t ctx = host_context(DEPTH);
@@ -158,8 +158,8 @@ static int leave_at_once(void *arg)
 void native_holes(void)
 {
 	/*
-	 * Each block is written once, into a hole. For such writes the kernel's io_submit
-	 * blocks, so workers call it.
+	 * Each block is written once, into a hole. The kernel's io_submit blocks on
+	 * such writes, so the library lets workers call it.
 	 */
 	for (unsigned round = 0; round < 4; round++) {
 		make_hole("holes", NR);
@@ -182,12 +182,16 @@ void native_holes(void)
 }
 
 /*
- * Closing while a write in the kernel waits for memory
+ * Closing a descriptor while a write to it waits, inside the kernel, for its memory
  */
 
 enum { NR_HELD = 4 };
 
-/* Memory whose first reader, here the kernel, waits until release_memory(). */
+/*
+ * Memory with a userfaultfd: a thread that reads this memory sleeps until
+ * release_memory(). Here a worker sleeps, because the kernel reads the memory in the
+ * worker's write.
+ */
 static struct {
 	char *blocks;
 	int fd; /* owns: a userfaultfd */
@@ -218,7 +222,7 @@ static void await_fault(void)
 	REQUIRE(msg.event == UFFD_EVENT_PAGEFAULT);
 }
 
-/* Return: whether the library's thread `tid` is in a system call that writes. */
+/* Return: whether thread `tid` is in io_submit or a system call that writes. */
 static bool is_writing(const char *tid)
 {
 	char path[64], text[32] = "";
@@ -248,7 +252,9 @@ static unsigned nr_writing(void)
 	return nr;
 }
 
-/* Fill the held memory with zeros, which wakes its readers. */
+/*
+ * Fill held.blocks with zeros, which wakes the threads that sleep in reading them.
+ */
 static void release_memory(void)
 {
 	struct uffdio_zeropage zero = {
@@ -260,8 +266,8 @@ static void release_memory(void)
 }
 
 /*
- * Workers wait in the kernel for memory that becomes available only after the descriptor is
- * closed. Without the library, io_submit itself would wait.
+ * Workers wait in the kernel for memory that the program fills only after it has closed
+ * the descriptor. With the kernel alone, io_submit itself would wait.
  */
 void native_closing(void)
 {
@@ -271,7 +277,10 @@ void native_closing(void)
 
 	make_hole("holes", 3 * DEPTH);
 	fd = open_sparse("holes");
-	/* After these writes the library hands requests on this file to workers. */
+	/*
+	 * The kernel's io_submit blocks on these writes. From then on the library hands
+	 * requests on this file to workers.
+	 */
 	for (unsigned i = 0; i < 2; i++) {
 		write_some(&writers[0], ctx, fd, i * DEPTH, 1);
 		reap_some(ctx);
@@ -286,8 +295,8 @@ void native_closing(void)
 	host_submit_all(ctx, NR_HELD, list);
 	await_fault();
 	/*
-	 * Wait until no write is queued: close() would execute queued writes itself, and
-	 * block.
+	 * Wait until no write is queued: close() would execute queued writes itself,
+	 * and would block.
 	 */
 	while (nr_writing() < NR_HELD)
 		sched_yield();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that the kernel's own AIO executes (UAIO_BACKEND=aio) on a block device:
- * their order with other requests for the same bytes, and their results at the end of
- * the device and on I/O errors.
+ * Cases: requests on a block device that the kernel's own AIO executes for the library
+ * (UAIO_BACKEND=aio). They test the order of requests for the same bytes, and results
+ * at the end of the device and on I/O errors.
  */
 #include "device.h"
 
@@ -13,14 +13,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Few enough for any block device to accept without blocking io_submit. */
+/* NR: so few writes that io_submit does not block on any block device */
 enum { NR = 4 };
 
 static struct host_device device;
 
 /*
- * Order: buffered requests and syncs wait until the kernel has completed earlier direct
- * requests. The kernel's own AIO does not order them, so the library does.
+ * Order: a buffered request or a sync must wait until earlier direct requests have
+ * completed in the kernel. The kernel's own AIO does not order them, so the library
+ * does.
  */
 
 static void require_no_event(aio_context_t ctx)
@@ -75,8 +76,9 @@ void native_order(void)
 			    iocb >= iocbs + NR_ELEMENTS(iocbs)) {
 				REQUIRE(event.res == BLOCK);
 				/*
-				 * The sync must complete only after all writes submitted
-				 * before it.
+				 * This event belongs to a write. The sync was submitted
+				 * after all writes, so the sync must not have completed
+				 * yet.
 				 */
 				REQUIRE(!is_over[2]);
 				continue;
@@ -84,7 +86,10 @@ void native_order(void)
 			REQUIRE(event.res == (int64_t)iocb->aio_nbytes);
 			is_over[iocb - iocbs] = true;
 		}
-		/* Each read must return the bytes written before it, and no later bytes. */
+		/*
+		 * The read must return the bytes that were written before it, and none
+		 * that were written later.
+		 */
 		for (unsigned i = 0; i < NR; i++)
 			REQUIRE(read[i][0] == i &&
 				read[i][1] == (i ^ 1u << 16));
@@ -94,8 +99,8 @@ void native_order(void)
 		REQUIRE(fsync(buffered) == 0);
 		require_block(device.file, 0, later);
 		/*
-		 * Drop the cached pages: while pages are cached, the library holds direct
-		 * requests back.
+		 * Drop the cached pages: while pages are cached, the library does not
+		 * pass direct requests to the kernel.
 		 */
 		REQUIRE(!posix_fadvise(buffered, 0, 0, POSIX_FADV_DONTNEED));
 		host_held_drop(&held);
@@ -156,13 +161,13 @@ void native_edges(void)
 }
 
 /*
- * One block of several requests in flight fails: only the request of that block may have
- * the error.
+ * Several requests are in flight. One block fails: only the request of that block may
+ * have the error.
  */
 static void fail_one(enum slowfs_op op, int opcode, aio_context_t ctx, int fd)
 {
 	static char blocks[NR][BLOCK] __attribute__((aligned(4096)));
-	/* Blocks far apart, so that the kernel does not merge their requests. */
+	/* so far apart that the kernel does not merge the requests */
 	enum { APART = 64 * BLOCK, BAD = 2 };
 	struct iocb iocbs[NR];
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel refuses what the library needs for the kernel's own AIO, from the start or
- * later. The library then executes the requests itself, and none is lost.
+ * Cases: the kernel refuses a call that the library needs to use the kernel's own AIO,
+ * from the start or later. The library must then execute the requests itself, and lose
+ * none.
  */
 #include "native.h"
 
@@ -25,12 +26,12 @@
 
 enum { NR = 64, STATUS = 42 };
 
-/* What this machine allows */
+/* Whether this machine lets the process use the kernel's own AIO */
 
 /*
- * A system call that bypasses the library. It is inlined with a constant number, because
- * the library treats a system call instruction with an unknown number as one that may
- * change ids (proc/identity.h).
+ * Make a system call that bypasses the library. The function must be inlined with a
+ * constant `nr`. If the library does not know the number of a system call instruction,
+ * it assumes that the instruction may change ids (proc/identity.h).
  */
 static inline __attribute__((always_inline)) long
 native_call(long nr, long a, long b, long c, long d, long e)
@@ -133,7 +134,10 @@ static int live_without_descriptors(void *arg)
 	if (is_late)
 		work(ctx, fd);
 	REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-	/* Leave two free descriptors for the case itself, and none for the library. */
+	/*
+	 * Leave two free descriptors, which the case itself needs, and none for the
+	 * library.
+	 */
 	limit.rlim_cur = (rlim_t)fd + 2;
 	REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 	work(ctx, fd);
@@ -154,8 +158,8 @@ void native_without_descriptors(void)
 }
 
 /*
- * A process that holds all of fs.aio-max-nr (the system's quota of kernel AIO) until it is
- * killed.
+ * In another process: take all of the system's quota of kernel AIO (fs.aio-max-nr),
+ * until the process is killed.
  */
 static _Noreturn int use_up_quota(void *arg)
 {
@@ -197,13 +201,13 @@ void native_without_quota(void)
 	REQUIRE(host_in_child(work_once, NULL) == STATUS);
 }
 
-/*
- * Filters that are installed later
- */
+/* seccomp filters that are installed after the library has started */
 
 enum installer { BY_PRCTL, BY_SECCOMP, INLINE };
 
-/* Install a seccomp filter that answers the given call of kernel AIO in the given way. */
+/*
+ * Install a seccomp filter that answers one system call of kernel AIO with `answer`.
+ */
 static void install(enum installer by, long call, uint32_t answer)
 {
 	struct sock_filter rows[] = {
@@ -232,7 +236,9 @@ static struct refusal {
 	enum installer by;
 	long call;
 	uint32_t answer;
-	/* install before the library makes the call for the first time */
+	/*
+	 * install the filter before the library makes this call for the first time
+	 */
 	bool is_first;
 } refusal;
 
@@ -247,7 +253,7 @@ static int work_until_refused(void *arg)
 	install(this->by, this->call, this->answer);
 	for (unsigned i = 0; i < 3; i++)
 		work(ctx, fd);
-	/* A second context needs its own ring in the kernel. */
+	/* For a second context the library needs another ring in the kernel. */
 	other = host_context(NR);
 	work(other, fd);
 	REQUIRE(host_destroy(other) == 0 && host_destroy(ctx) == 0);
@@ -277,9 +283,10 @@ void native_refused_later(void)
 }
 
 /*
- * The library notices a filter that kills if a function of the C library installs the
- * filter. If an inline instruction installs it, the library does not notice, and the first
- * direct request ends the process.
+ * A filter kills the process at a system call of kernel AIO. If a function of the C
+ * library installs the filter, the library notices that, and makes no system call of
+ * kernel AIO. If an inline instruction installs the filter, the library does not notice
+ * it, and the first direct request ends the process.
  */
 void native_killed_later(void)
 {
@@ -295,9 +302,11 @@ void native_killed_later(void)
 }
 
 /*
- * Queries of ids. If code of the program could change ids without the library noticing, the
- * library would have to query the ids at each request, and the filter would kill the
- * process. On processors other than x86-64 the library assumes that every program can.
+ * If an instruction of the program could change ids without the library noticing, the
+ * library queries the ids at each request. This program has no such instruction. So the
+ * library must not query the ids: a filter would kill the process at capget. On
+ * processors other than x86-64, the library assumes that every program has such an
+ * instruction.
  */
 
 static int work_without_queries(void *arg)
@@ -317,8 +326,9 @@ static int work_without_queries(void *arg)
 
 #if defined(__x86_64__)
 /*
- * The program loads an object that changes ids by an inline instruction. The library finds
- * that out when it makes its next ring.
+ * The program loads an object that changes ids by an inline instruction. The library
+ * finds that out when the program creates its next ring; from then on it queries the
+ * ids.
  */
 static int work_after_loading(void *arg)
 {
@@ -365,14 +375,14 @@ void native_slow(void)
 	aio_context_t ctx = host_context(NR);
 	int fd = create_direct();
 
-	/* First use a file on which the kernel executes AIO asynchronously. */
+	/* First use a file on which kernel AIO is asynchronous. */
 	work(ctx, fd);
 	REQUIRE(close(fd) == 0 && chdir("slow") == 0);
 	fd = create_direct();
 	work(ctx, fd);
 	/*
-	 * io_submit must not block, although the kernel's io_submit would block on this
-	 * file.
+	 * io_submit must not block, although the kernel's own io_submit would block on
+	 * this file.
 	 */
 	slowfs_hold(fs, SLOWFS_WRITE);
 	host_write_blocks(ctx, fd, 0, NR);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs that end, fork, close, jump and so on while the kernel's own AIO executes
- * the library's requests (UAIO_BACKEND=aio), on a device that holds writes.
+ * Cases: programs that end, fork, close, jump and so on, while a device holds writes
+ * that the kernel's own AIO executes for the library (UAIO_BACKEND=aio).
  */
 #include "device.h"
 
@@ -21,7 +21,8 @@
 #include "ways.h"
 
 /*
- * Few enough for any block device to accept without io_submit blocking or returning EAGAIN.
+ * NR: so few writes that io_submit neither blocks nor returns EAGAIN on any block
+ * device
  */
 enum { NR = 4 };
 
@@ -40,8 +41,8 @@ static void release(void)
 }
 
 /*
- * Check that the library still works, and that the kernel still executes its requests on
- * the device.
+ * Check that the library still works, and that the kernel still executes requests for
+ * it.
  */
 static void work_again(aio_context_t ctx)
 {
@@ -124,7 +125,10 @@ void native_leaving(void)
 		host_step(0);
 		pid = host_start(write_and_leave, &ways[i]);
 		host_await_step(1);
-		/* During the kernel's exec, /proc shows nothing of the process. */
+		/*
+		 * Without the library, the process may already be in execve(), and
+		 * /proc then shows no state of it.
+		 */
 		if (host_is_uaio())
 			host_await_sleep(pid);
 		release();
@@ -149,7 +153,7 @@ static int live_as_child(void *arg)
 
 	REQUIRE(host_find_fd(FIRST_OF_ENGINE, "") < 0);
 	REQUIRE(host_submit(parents->ctx, &iocb) == -EINVAL);
-	/* Write to another device, as the first one holds its writes. */
+	/* Write to another device, because the first one holds its writes. */
 	REQUIRE(pwrite(fd, blank, sizeof(blank), 0) == sizeof(blank));
 	ctx = host_context(NR);
 	host_write_blocks(ctx, fd, 0, NR);
@@ -197,8 +201,9 @@ void native_numbers(void)
 		host_move(host_device_direct(&device), FAR);
 		host_device_write(&device, ctx, FAR, NR);
 		/*
-		 * replace() may wait: if io_submit of the kernel returned EAGAIN, a worker
-		 * executes the write.
+		 * replace() may wait for the write: if the kernel's io_submit returned
+		 * EAGAIN, a worker executes the write. So another thread releases the
+		 * write.
 		 */
 		REQUIRE(!pthread_create(&helper, NULL, release_soon, NULL));
 		way->replace(FAR, other);
@@ -220,7 +225,10 @@ static bool is_of_engine(int fd)
 	return readlink(path, link, sizeof(link)) > 0;
 }
 
-/* The program replaces each descriptor of the library in turn by its own file. */
+/*
+ * The program replaces each descriptor of the library, one after another, by a file of
+ * its own.
+ */
 void native_numbers_of_engine(void)
 {
 	unsigned nr = 0;
@@ -297,7 +305,7 @@ void native_jumps(void)
 	host_device_close(&device);
 }
 
-/* Fields of the kernel's ring that a client reads without system calls. */
+/* Fields of the kernel's AIO ring that a program can read without a system call. */
 struct ring {
 	uint32_t id, nr, head, tail;
 };
@@ -340,7 +348,7 @@ static void submit_told(const struct host_held *held, int event)
 	}
 }
 
-/* The program only sleeps in poll() or read() on its eventfd, never in io_getevents. */
+/* Sleep only in poll() or read() on the eventfd, never in io_getevents. */
 static void sleep_in(int event, bool in_read)
 {
 	struct pollfd pollfd = { .fd = event, .events = POLLIN };
@@ -398,14 +406,17 @@ void native_destroying(void)
 		REQUIRE(!pthread_create(&helper, NULL, release_asleep, NULL));
 		REQUIRE(host_destroy(held.ctx) == 0);
 		REQUIRE(!pthread_join(helper, NULL));
-		/* After io_destroy returned, the writes are on the device. */
+		/* When io_destroy returns, the writes must be on the device. */
 		host_device_check(&device, NR);
 		REQUIRE(close(held.fd) == 0);
 	}
 	host_device_close(&device);
 }
 
-/* io_cancel() refuses requests that have started; their events still arrive. */
+/*
+ * io_cancel() must refuse a request that has started, and the request must still have
+ * its event.
+ */
 void native_cancelling(void)
 {
 	static char block[BLOCK] __attribute__((aligned(4096)));

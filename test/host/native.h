@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether programs on this machine may use the kernel's own AIO. System calls that bypass
- * the library find it out.
+ * Finds out whether programs on this machine may use the kernel's own AIO. The system
+ * calls for this bypass the library.
  */
 #ifndef HOST_NATIVE_H
 #define HOST_NATIVE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs close, replace and reuse descriptors on which requests wait, in all possible
- * ways.
+ * Cases: programs close, replace and reuse descriptors on which requests wait, in every
+ * possible way.
  */
 #include "host.h"
 
@@ -55,8 +55,8 @@ void numbers_regular(void)
 }
 
 /*
- * A poll stays with the pipe on which it was submitted, whatever file its descriptor
- * refers to later. Closing does not wait for the poll.
+ * A poll must stay with the pipe on which it was submitted, whatever file its
+ * descriptor refers to later. Replacing the descriptor must not wait for the poll.
  */
 static void replace_polled(aio_context_t ctx, const struct host_way *way)
 {
@@ -88,7 +88,9 @@ void numbers_polled(void)
 	REQUIRE(host_destroy(ctx) == 0);
 }
 
-/* Threads open files at descriptors that other threads have just closed. */
+/*
+ * Each thread opens files, which get descriptors that other threads have just closed.
+ */
 static void use_numbers_once(aio_context_t ctx)
 {
 	struct timespec now = { 0 };
@@ -137,7 +139,8 @@ void numbers_of_threads(void)
 }
 
 /*
- * Programs that take the library's own descriptors, 512 and higher; not run on the kernel
+ * Programs that take the library's own descriptors (512 and higher); only with the
+ * library
  */
 
 struct parked {
@@ -174,7 +177,7 @@ static bool is_same_file(int one, int other)
 	return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* close() of the library's descriptor fails with EBADF; dup2() onto it works. */
+/* close() of a descriptor of the library fails with EBADF. dup2() onto it works. */
 static void take_from_engine(int number, int (*put)(int other, int number))
 {
 	int other = host_nameless();
@@ -187,7 +190,10 @@ static void take_from_engine(int number, int (*put)(int other, int number))
 	REQUIRE(syscall(SYS_close_range, number, ~0u, 0) == 0);
 	closefrom(number);
 	REQUIRE(!is_same_file(number, other));
-	/* dup2() from a descriptor that is not open must not move the library's own. */
+	/*
+	 * A dup2() that fails, because its source is not open, must not move the
+	 * library's file.
+	 */
 	errno = 0;
 	REQUIRE(put(FAR, number) == -1 && errno == EBADF);
 	REQUIRE(!is_same_file(number, other));
@@ -225,7 +231,10 @@ void numbers_of_engine(void)
 		struct parked first, second;
 		int number, private;
 
-		/* Replace the eventfd that wakes the library's thread. */
+		/*
+		 * Replace the eventfd by which the program wakes a thread of the
+		 * library.
+		 */
 		park(&first);
 		number = host_find_fd(FIRST_OF_ENGINE, "[eventfd]");
 		REQUIRE(number >= 0);
@@ -237,8 +246,8 @@ void numbers_of_engine(void)
 		REQUIRE(close(number) == 0);
 
 		/*
-		 * Replace the duplicate by which the library keeps a request's file open
-		 * after close().
+		 * Replace the library's duplicate of a closed descriptor, which keeps a
+		 * request's file open.
 		 */
 		park(&first);
 		REQUIRE(close(first.ends[0]) == 0);
@@ -252,7 +261,10 @@ void numbers_of_engine(void)
 	}
 }
 
-/* The library never writes to a file that replaced its descriptor. */
+/*
+ * Threads make the library use its descriptors, while the program replaces these by
+ * files. The library must not write to any of these files.
+ */
 static void *park_until_over(void *arg)
 {
 	(void)arg;
@@ -290,8 +302,8 @@ void numbers_of_engine_storm(void)
 }
 
 /*
- * While an open() waits (of a FIFO), the kernel has reserved its descriptor: dup2() onto
- * that descriptor fails with EBUSY until open() returns.
+ * While open() of a FIFO waits, the kernel has already reserved its descriptor: dup2()
+ * onto that descriptor fails with EBUSY until open() returns.
  */
 static void *open_to_read(void *arg)
 {
@@ -318,7 +330,7 @@ void numbers_being_opened(void)
 	pthread_t thread;
 
 	REQUIRE(mkfifo("fifo", 0600) == 0 && close(number) == 0);
-	/* All lower descriptors are in use, so open() must use `number`. */
+	/* All lower descriptors are in use, so open() must get `number`. */
 	limit_numbers((rlim_t)number + 1);
 	REQUIRE(!pthread_create(&thread, NULL, open_to_read, &opened));
 	while (dup2(other, number) == number)
@@ -334,7 +346,9 @@ void numbers_being_opened(void)
 	REQUIRE(close(number) == 0 && close(other) == 0 && close(writer) == 0);
 }
 
-/* Programs that close every descriptor, in each way, before or during their work. */
+/*
+ * Programs that close all descriptors, in each way, before their work or during it.
+ */
 
 static void close_each(void)
 {
@@ -360,7 +374,10 @@ static void close_range_to_end(void)
 
 static void close_on_exec(void)
 {
-	/* Before Linux 5.11 the flag is unknown, and close_range fails without effect. */
+	/*
+	 * Before Linux 5.11, close_range does not know CLOSE_RANGE_CLOEXEC, and fails
+	 * without effect.
+	 */
 	REQUIRE(close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0 ||
 		errno == EINVAL);
 }
@@ -377,7 +394,7 @@ static int close_all(void *arg)
 	close_all_fds();
 	REQUIRE(host_find_fd(FIRST_OF_ENGINE, "[eventfd]") == number);
 	/*
-	 * By now the ends of the pipe are closed or marked close-on-exec. New files must
+	 * By now both ends of the pipe are closed or have close-on-exec. New files must
 	 * still work.
 	 */
 	park(&parked);
@@ -409,19 +426,21 @@ void close_all_first(void)
 	}
 }
 
-/* close() executes the requests queued on its file if no worker is free. */
+/*
+ * If no worker is free, close() executes the requests that are queued on its file.
+ */
 
 enum behind {
-	/* Reads that the file system never answers occupy all workers. */
+	/* reads occupy all workers; the file system does not answer them */
 	BEHIND_READS,
 	/*
-	 * as BEHIND_READS, but the closing thread's own write is slow, and no signal may
-	 * end that write
+	 * like BEHIND_READS, but the file system holds the write that the closing
+	 * thread executes; if signals interrupt this write, the thread must repeat it
 	 */
 	BEHIND_READS_SLOW,
 	/*
-	 * one worker is in the first write, the others in reads; more reads are queued
-	 * before the next write
+	 * one worker executes the first write, reads occupy the others; more reads are
+	 * queued, and then the remaining writes
 	 */
 	BEHIND_FIRST_WRITE,
 };
@@ -458,8 +477,9 @@ static void await_closing(struct closer *closer)
 }
 
 /*
- * Signal the closing thread, which aborts and then repeats its write. The handler runs at
- * once or, if deferred, when close() returns.
+ * Send signals to the closing thread, each of which interrupts the thread's write. The
+ * thread must repeat the write. The signal handler runs at once or, if the library
+ * defers the signal, when close() returns.
  */
 static void interrupt(struct slowfs *fs, pthread_t thread)
 {
@@ -486,7 +506,7 @@ static void read_behind(aio_context_t ctx, int fd, unsigned nr)
 
 static void close_behind(const char *path, enum behind behind)
 {
-	/* WORKERS is the number of workers that one device may occupy. */
+	/* WORKERS: how many workers one device may occupy */
 	enum { WORKERS = 256, NR_READS = WORKERS + 8, NR = 100 };
 	unsigned nr_early = behind == BEHIND_FIRST_WRITE;
 	struct slowfs *fs = host_slow();
@@ -509,7 +529,10 @@ static void close_behind(const char *path, enum behind behind)
 	if (behind != BEHIND_READS) {
 		slowfs_await(fs, SLOWFS_WRITE, 1);
 		await_closing(&closer);
-		/* A sanitizer's runtime defers signals until the call returns. */
+		/*
+		 * Do not send the signals if there is a sanitizer: its runtime defers
+		 * signals until the call returns.
+		 */
 		if (behind == BEHIND_READS_SLOW && !host_is_sanitized())
 			interrupt(fs, thread);
 		slowfs_release(fs, SLOWFS_WRITE);

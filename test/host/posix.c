@@ -17,13 +17,13 @@ enum { SLICE_NS = 50000000 };
 struct place {
 	struct aiocb aiocb;
 	const struct iocb *iocb;
-	char byte; /* buffer of the one-byte read that replaces a poll */
+	char byte; /* buffer of a read that stands for a poll */
 	bool is_taken;
 };
 
 struct context {
 	pthread_mutex_t lock;
-	size_t bytes; /* size of the context's mapping */
+	size_t bytes; /* of the memory that is mapped for the context */
 	unsigned nr;
 	const struct aiocb **list; /* argument of aio_suspend */
 	struct place places[];
@@ -43,8 +43,8 @@ static void *map(size_t bytes)
 }
 
 /*
- * Map the memory instead of malloc(): in a child of fork(), AddressSanitizer may leave
- * malloc's locks locked.
+ * Map the memory instead of calling malloc(): in a child of fork(), AddressSanitizer
+ * may leave the locks of malloc locked.
  */
 long posix_setup(unsigned nr, aio_context_t *ret_ctx)
 {
@@ -109,8 +109,9 @@ long posix_submit(aio_context_t ctx, const struct iocb *iocb)
 }
 
 /*
- * Move the events of up to nr completed requests to `events`. Return: how many. Pending
- * requests stay in the list.
+ * Write the events of up to nr completed requests to `events`, and free their slots.
+ * Requests in flight stay.
+ * Return: how many events were written.
  */
 static long take(struct context *context, long nr, struct io_event *events,
 		 int *ret_nr_pending)
@@ -161,7 +162,7 @@ long posix_reap(aio_context_t ctx, long nr, struct io_event *events)
 	}
 }
 
-/* Cancel the pending requests, and wait for requests that cannot be cancelled. */
+/* Cancel the requests in flight, and wait for requests that cannot be cancelled. */
 long posix_destroy(aio_context_t ctx)
 {
 	struct context *context = context_of(ctx);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions of host.h by POSIX AIO: with HOST_DOOR=posix in the environment the
- * cases call aio_read and its variants
+ * The functions of host.h, implemented by POSIX AIO. With HOST_DOOR=posix in the
+ * environment the cases use aio_read and its like.
  *
  * A context is an array of aiocbs. POSIX AIO has no poll, so the functions read one
- * byte instead, and host_take_polled() then does nothing. aio_suspend waits only for
- * the requests it was given. So with HOST_DOOR=shared a reaping thread looks
- * periodically for requests that another thread submitted.
+ * byte instead; host_take_polled() then does nothing. aio_suspend waits only for the
+ * requests in its list, not for later ones. So with HOST_DOOR=shared a reaping thread
+ * looks again, at intervals, for requests that another thread submitted.
  */
 #ifndef HOST_POSIX_H
 #define HOST_POSIX_H

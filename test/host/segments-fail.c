@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * segments-fail: a direct request is executed in segments, some of which fail or are short.
- * The request's result counts the bytes before the first failed or short segment, plus the
- * bytes of that segment. If that is 0, the result is that segment's error.
+ * segments-fail: the library executes a direct request in segments, some of which fail
+ * or are short. The result must be the bytes before the first failed or short segment,
+ * plus the bytes of that segment. If this sum is 0, the result must be that segment's
+ * error.
  */
 #undef NDEBUG
 #include "segments.h"
 
 #include <unistd.h>
 
-/* Repeat with several limits of segments in flight. */
+/*
+ * Let each segment fail, once with each fault. Each time, limit the segments in flight
+ * to another number.
+ */
 static void fail_each_segment(const struct shape *of)
 {
 	static const unsigned counts[] = { 2, 4, 16, 3, 64 };
@@ -66,7 +70,7 @@ static void without_faults_all_of_it_is_made(void **state)
 		}
 }
 
-/* The file ends inside a segment, so that all later segments read nothing. */
+/* The file ends inside a segment, so all later segments read nothing. */
 static void a_read_ends_at_the_end_of_the_file(void **state)
 {
 	static const uint64_t ends[] = {
@@ -103,7 +107,8 @@ static void release_segment(enum slowfs_op op, unsigned segment,
 }
 
 /*
- * Four segments are in flight. Segment `first` fails earlier in time than segment `second`.
+ * Four segments are in flight. First the segment `first` fails, then the segment
+ * `second`, which may be earlier in the file.
  */
 static void fail_two(const struct shape *of, unsigned first, unsigned second,
 		     const struct slowfs_fault *of_first,
@@ -126,7 +131,7 @@ static void fail_two(const struct shape *of, unsigned first, unsigned second,
 	assert_no_more();
 	slowfs_release(fs, of->op);
 	items_await_rest();
-	/* After the first failure, no further segment may have started. */
+	/* After the first failure, no other segment may have been started. */
 	assert_int_equal(slowfs_nr_done(fs, of->op), nr_done + 4);
 	assert_executed(result_of(first < second ? first : second, counts));
 	if (of->op == SLOWFS_WRITE)

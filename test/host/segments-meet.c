@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * segments-meet: which threads execute the segments of a direct request, and what
- * happens to its context and its file meanwhile
+ * segments-meet: tests which threads execute the segments of a direct request, and what
+ * other threads may do meanwhile to its context and its file
  */
 #undef NDEBUG
 #include "segments.h"
@@ -17,7 +17,7 @@
 #include "aio/handle.h"
 #include "threads.h"
 
-/* WORKERS workers exist; one device may occupy SHARE of them. */
+/* WORKERS: how many workers exist; SHARE: how many of them one device may occupy */
 enum { WORKERS = 32, SHARE = WORKERS * 7 / 8 };
 
 /*
@@ -85,7 +85,7 @@ static void unstick(uint64_t stuck, int stuck_fd, unsigned nr)
 	unit_close(stuck_fd);
 }
 
-/* All other workers are busy, so one worker executes all segments. */
+/* All workers but one are busy, so the free worker must execute all segments. */
 static void one_worker_makes_all_where_others_are_stuck(void **state)
 {
 	int was_allowed = uaio_wq_limit_workers(UAIO_BOUNDED, WORKERS);
@@ -93,7 +93,7 @@ static void one_worker_makes_all_where_others_are_stuck(void **state)
 	int stuck_fd = stick(stuck, SHARE);
 
 	(void)state;
-	/* Leave one worker free. */
+	/* Exactly one worker stays free. */
 	uaio_wq_limit_workers(UAIO_BOUNDED, SHARE + 1);
 	set_at_once(16);
 	for (unsigned i = 0; i < NR_SHAPES; i++) {
@@ -141,8 +141,8 @@ static int run_engine(void)
 }
 
 /*
- * The first tests add workers. Without any worker, the submitting thread executes the
- * requests.
+ * unit_allow_threads() limits the library's threads. Without any worker, the submitting
+ * thread executes the request as a whole.
  */
 static void the_threads_there_are_make_all(void **state)
 {
@@ -157,7 +157,7 @@ static void the_threads_there_are_make_all(void **state)
 }
 
 /*
- * What other threads do meanwhile
+ * What other threads may do while workers execute the segments of a split request
  */
 
 static void hold_in_segments(const struct shape *of)
@@ -204,7 +204,9 @@ static void closing_waits_until_it_is_made(void **state)
 		hold_in_segments(&shapes[i]);
 		unit_thread_start(&thread, close_it, &old);
 		unit_await_sleep(&thread);
-		/* The closing thread still waits, and its descriptor is still open. */
+		/*
+		 * close() must still wait, and its descriptor must still be open.
+		 */
 		assert_int_equal(sys_fstat(old, &st), 0);
 		slowfs_release(fs, shapes[i].op);
 		assert_int_equal(unit_thread_join(&thread), 0);
@@ -239,7 +241,10 @@ static void destroying_waits_until_it_is_made(void **state)
 	}
 }
 
-/* RWF_NOAPPEND exists since Linux 6.9. An empty write would ignore the flag. */
+/*
+ * RWF_NOAPPEND exists since Linux 6.9. One byte is written, because a write of no bytes
+ * would accept unknown flags.
+ */
 static bool has_noappend(void)
 {
 	char byte = 0;
@@ -252,8 +257,8 @@ static bool has_noappend(void)
 }
 
 /*
- * Setting O_APPEND later has no effect, not even on segments whose system call has not
- * begun.
+ * O_APPEND is set while segments are in flight. It must have no effect, even on
+ * segments whose system call has not begun.
  */
 static void it_is_written_in_its_place(void **state)
 {
@@ -288,7 +293,11 @@ static bool count_maps(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* Submit more requests than fit into one mapping of states (of requests that are split). */
+/*
+ * For each split request the library allocates a struct uaio_split. One mapping has
+ * room for many of these structs. Submit more requests than fit into one mapping. If
+ * the library frees the structs, it needs no other mapping.
+ */
 static void what_it_took_is_given_back(void **state)
 {
 	enum { REQUESTS = 3 * 65536 / sizeof(struct uaio_split) };
@@ -321,7 +330,7 @@ static int make(void)
 
 static int run(void)
 {
-	/* These tests run before the library starts. */
+	/* run before the library has started */
 	const struct CMUnitTest first[] = {
 		UNIT_TEST(the_threads_there_are_make_all),
 	};

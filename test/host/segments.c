@@ -16,7 +16,10 @@ enum {
 	FILE_BYTES = OFF + BYTES + SEGMENT,
 	WORDS = FILE_BYTES / 8,
 	IOVS_MAX = 64,
-	/* Each buffer of a vectored request precedes a page that must stay untouched. */
+	/*
+	 * After each buffer of a vectored request there is a page that must stay
+	 * untouched.
+	 */
 	AREA_BYTES = BYTES + IOVS_MAX * PAGE,
 	UNTOUCHED = 0xEE,
 	OLD = 1,
@@ -41,7 +44,7 @@ uint64_t handle;
 int fd;
 struct iocb iocb;
 
-static const struct shape *shape; /* the request that prepare() made last */
+static const struct shape *shape; /* that prepare() got last */
 static bool is_whole;
 static struct iovec iovs[IOVS_MAX];
 static unsigned nr_iovs;
@@ -65,7 +68,7 @@ void fill_file(void)
 	assert_int_equal(pwrite(fd, content, FILE_BYTES, 0), FILE_BYTES);
 }
 
-/* Vectors of many lengths, of which most cross a segment border. */
+/* Make vectors of many lengths, most of which cross a border between segments. */
 static void place_parts(void)
 {
 	static const unsigned pages[] = { 1, 63, 100, 2, 64, 129, 5, 1, 61 };
@@ -169,7 +172,7 @@ void assert_executed(int64_t expected)
 	struct io_event event = { 0 };
 
 	assert_int_equal(unit_reap(handle, 1, &event), 1);
-	/* The request is complete, so remove its fault. */
+	/* The request is complete, so remove the fault from the file system. */
 	slowfs_mend(fs);
 	assert_int_equal(event.res, expected);
 	assert_int_equal(event.data, 42);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by the programs segments-*: one large direct request in segments, on a file system
- * that holds, delays or fails each segment as the test wants (slowfs.h)
+ * Shared by the programs segments-*: one large direct request that the library executes
+ * in segments. Its file system holds, delays or fails each segment as the test wants
+ * (slowfs.h).
  *
- * The request begins three pages before a segment border and ends seven pages after
- * one. So it has 17 segments, of which the first is the shortest. Each segment is one
- * call of the file system, which identifies it by its offset.
+ * The request begins three pages before a border between segments, and ends seven pages
+ * after another border. So it has 17 segments, the first of which is the shortest. Each
+ * segment is one call of the file system, which a test identifies by its offset.
  */
 #ifndef SEGMENTS_H
 #define SEGMENTS_H
@@ -22,7 +23,10 @@ enum {
 	LAST = 7 * PAGE,
 	OFF = 2 * SEGMENT - FIRST,
 	BYTES = FIRST + (NR_SEGMENTS - 2) * SEGMENT + LAST,
-	/* size of the kernel's calls to FUSE, if the library does not split the request */
+	/*
+	 * bytes in each call that the kernel makes to FUSE, if the library does not
+	 * split the request
+	 */
 	CALL = 1 << 20,
 	NR_CALLS_WHOLE = (BYTES + CALL - 1) / CALL,
 };
@@ -30,7 +34,7 @@ enum {
 struct shape {
 	unsigned opcode;
 	enum slowfs_op op;
-	bool is_vectored; /* vectors that cross segment borders */
+	bool is_vectored; /* with vectors that cross borders between segments */
 };
 
 enum { NR_SHAPES = 4, NR_FAULTS = 5 };
@@ -42,51 +46,65 @@ extern struct slowfs *fs,
 	*other_fs; /* file systems mounted at ./slow and ./other */
 
 extern uint64_t handle;  /* an AIO context */
-extern int fd;           /* slow/file, opened with O_DIRECT */
-extern struct iocb iocb; /* the last submitted request */
+extern int fd;           /* of slow/file, opened with O_DIRECT */
+extern struct iocb iocb; /* the request that was submitted last */
 
-/* Setup and teardown of each test. Opening the file does not start the library. */
+/*
+ * segments_start() and segments_stop() are the setup and teardown of each test.
+ * segments_start() also starts the library; open_file() does not.
+ */
 int segments_start(void **state);
 int segments_stop(void **state);
 void open_file(void);
-/* Fill the file with old content; write requests write different content. */
+/*
+ * Fill the file with the old content, which differs from the content that requests
+ * write.
+ */
 void fill_file(void);
 
 #define SEGMENTS_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, segments_start, segments_stop)
 
-/* Return: an exit status, 77 if no slow file system can be mounted. */
+/* Return: the exit status; 77 (skipped) if no slow file system can be mounted. */
 int segments_main(int (*run)(void));
 
 void set_at_once(unsigned at_once);
 /*
- * From now on, expect (is_whole) that the submitting thread executes requests without
+ * is_whole: from now on expect that the submitting thread executes requests without
  * splitting them.
  */
 void expect_whole(bool is_whole);
 
-/* Prepare the request, its memory and its file for submission. */
+/* prepare(): make the request, its memory and its file ready for submission. */
 void prepare(const struct shape *shape);
 void submit(const struct shape *shape);
 void assert_no_more(void);
-/* Reap the request's event. Check its result, and all data that follow from that result. */
+/*
+ * Reap the request's event. It must have this result, and the memory and the file must
+ * have the content that follows from this result.
+ */
 void assert_executed(int64_t expected);
 void assert_data(int64_t res);
-/* Check only the request's memory. */
+/* Check the content of the request's memory, but not of its file. */
 void assert_memory(int64_t res);
 
-/* Return: the offset in the request at which the segment begins. */
+/* Return: the offset, from the request's start, at which the segment begins. */
 int64_t border(unsigned segment);
-/* Make this segment of the prepared request fail until the request has completed. */
+/*
+ * Make this segment of the prepared request fail. assert_executed() removes the fault.
+ */
 void fault_segment(unsigned segment, const struct slowfs_fault *fault);
 /* Return: the result of the request if this segment is the first one with a fault. */
 int64_t result_of(unsigned segment, const struct slowfs_fault *fault);
 void make_with_fault(const struct shape *shape, unsigned segment,
 		     const struct slowfs_fault *fault);
-/* Execute a request of each shape, both without and with a fault. */
+/* Execute a request of each shape, first without a fault, then with one. */
 void make_all_shapes(void);
 
-/* Wait until exactly nr bounded workers are busy and nothing is queued. */
+/*
+ * Wait until exactly nr workers for files (UAIO_BOUNDED) are busy and nothing is
+ * queued.
+ */
 void await_busy(unsigned nr);
 /* Return: whether FUSE executes direct writes of one file in parallel. */
 bool are_writes_parallel(void);

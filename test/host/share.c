@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cases: a program with more contexts than descriptors. Each context has a request that
- * waits.
+ * Cases: a program with more contexts than the process may have descriptors. Each
+ * context has a request that waits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +72,10 @@ static void reap(aio_context_t ctx)
 	REQUIRE(host_reap(ctx, 1, &event) == 1 && event.res & POLLIN);
 }
 
-/* Return: how many descriptors the program has open or can still open. */
+/*
+ * Return: how many descriptors the program can have: nr_open descriptors that are open
+ * now, and all that it can still open.
+ */
 static unsigned count_own_numbers(unsigned nr_open)
 {
 	static int more[LIMIT];
@@ -86,7 +89,7 @@ static unsigned count_own_numbers(unsigned nr_open)
 	return nr + nr_open;
 }
 
-/* Give each context a poll that waits; many polls are on the same file. */
+/* Give each context a poll that waits. Many of the polls are on the same file. */
 static void set_up(unsigned nr)
 {
 	limit_descriptors_to(LIMIT);
@@ -98,7 +101,10 @@ static void set_up(unsigned nr)
 	}
 }
 
-/* The kernel's io_destroy is slow: there, leave most contexts to the exit. */
+/*
+ * Without the library, destroy only some contexts, because the kernel's io_destroy is
+ * slow. The exit destroys the rest.
+ */
 static void end_all(unsigned nr)
 {
 	unsigned nr_ended = host_is_uaio() ? nr : 10;
@@ -108,7 +114,8 @@ static void end_all(unsigned nr)
 }
 
 /*
- * How many descriptors the program still has, and whether each request completes
+ * Tests that the program can still open most of its descriptors, and that each request
+ * completes
  */
 
 static int park_in_all(void *arg)
@@ -137,7 +144,7 @@ void share_of_descriptors(void)
 		REQUIRE(host_in_child(park_in_all, &numbers[i]) == 0);
 }
 
-/* Each way in which a client is notified of an event, while it has many contexts */
+/* Each way in which a program can learn of an event, while it has many contexts */
 
 struct waiter {
 	aio_context_t ctx;
@@ -200,7 +207,10 @@ static void by_waiter(aio_context_t ctx, bool has_timeout, bool has_mask)
 	REQUIRE(close(fd) == 0);
 }
 
-/* Submit the request for whose completion the other thread waits. */
+/*
+ * A thread waits in the context. The request that it waits for is submitted later, by
+ * another thread.
+ */
 static void by_later_request(aio_context_t ctx)
 {
 	struct waiter waiter = { .ctx = ctx };
@@ -217,7 +227,7 @@ static void by_later_request(aio_context_t ctx)
 	park(ctx, fd);
 	count_up(fd);
 	REQUIRE(!pthread_join(waiter.thread, NULL));
-	/* The cancelled request posts an event, too. */
+	/* A cancelled request must have an event, too. */
 	REQUIRE(syscall(SYS_io_cancel, ctx, &iocb, &event) < 0 &&
 		errno == EINPROGRESS);
 	REQUIRE(host_reap(ctx, 1, &event) == 1);
@@ -225,7 +235,7 @@ static void by_later_request(aio_context_t ctx)
 	REQUIRE(close(fd) == 0 && close(idle) == 0);
 }
 
-/* The fields of the kernel's ring that clients use. */
+/* Fields of the kernel's AIO ring that programs read and write. */
 struct ring {
 	uint32_t id;
 	uint32_t nr;
@@ -267,8 +277,8 @@ static void by_resfd(aio_context_t ctx)
 }
 
 /*
- * Two requests wait on one file, and one of the requests is cancelled. The remaining
- * request must still complete.
+ * Requests of two contexts wait on one file. One of them is cancelled; the other must
+ * still complete.
  */
 static void beside_one_that_goes(aio_context_t ctx)
 {
@@ -290,7 +300,10 @@ static void beside_one_that_goes(aio_context_t ctx)
 	REQUIRE(close(fd) == 0);
 }
 
-/* A descriptor is closed and given another file. The request must stay with its file. */
+/*
+ * A poll waits on a descriptor, which is then closed and reused for another file. The
+ * poll must stay with the old file.
+ */
 static void with_number_reused(aio_context_t ctx)
 {
 	aio_context_t other = host_context(2);
@@ -359,7 +372,7 @@ static int learn_of_events(void *arg)
 		beside_child(ctx);
 	}
 	REQUIRE(host_destroy(ctx) == 0);
-	/* All other contexts must still work. */
+	/* The requests of all other contexts must still complete. */
 	for (unsigned i = 0; i < NR_FILES; i++)
 		count_up(files[i]);
 	for (unsigned i = 0; i < NR; i++)

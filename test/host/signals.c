@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signal handlers that call the library, and process state that the library must not
- * change.
+ * Cases: signal handlers that call the library, and state of the process that the
+ * library must not change
  */
 #include "host.h"
 
@@ -32,7 +32,7 @@ static timer_t make_timer(int sig)
 	return timer;
 }
 
-/* Let the timer send one signal, after ns. */
+/* Let the timer send one signal, after ns nanoseconds. */
 static void set_timer(timer_t timer, long ns)
 {
 	struct itimerspec spec = { .it_value = { 0, ns } };
@@ -48,8 +48,8 @@ static void handle(int sig, void (*handler)(int))
 }
 
 /*
- * The storm: signals whose handlers make all kinds of calls and write through a context of
- * their own.
+ * The storm: a timer keeps sending signals. The signal handler makes all kinds of
+ * calls, and writes through a context of its own.
  */
 
 enum { STORM_FD = 400, NR_HANDLED = 4000, NR_MINE = 64, CALM_NS = 100000 };
@@ -68,7 +68,7 @@ static struct {
 static void fork_in_handler(void)
 {
 	/*
-	 * fork() is not async-signal-safe, so use _Fork(); but sanitizers only support
+	 * fork() is not async-signal-safe, so use _Fork(). But sanitizers support only
 	 * fork().
 	 */
 	pid_t pid = host_is_sanitized() ? fork() : _Fork();
@@ -118,15 +118,18 @@ static void on_storm(int sig)
 	if (ret > 0)
 		storm.nr_submitted -= (sig_atomic_t)ret;
 	/*
-	 * The handler starts the timer again, as a periodic timer would leave the thread no
-	 * time if handlers are slow.
+	 * The handler starts the timer again. If the handler is slow, a periodic timer
+	 * would leave the thread no time.
 	 */
 	if (storm.nr_handled < storm.nr_to_handle)
 		set_timer(storm.timer, CALM_NS);
 	errno = saved;
 }
 
-/* During the storm (of signals) the thread's own requests must complete as usual. */
+/*
+ * While the signals arrive, the requests of the interrupted thread must complete, as
+ * they do without signals.
+ */
 static void weather(aio_context_t ctx, int fd)
 {
 	struct io_event events[NR_MINE];
@@ -163,8 +166,8 @@ void signal_storm(void)
 	REQUIRE(timer_delete(storm.timer) == 0);
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 	/*
-	 * On x86-64, the handler of a signal that interrupts a call of the library runs
-	 * when the call returns.
+	 * On x86-64, the library defers a signal that arrives during its call until the
+	 * call returns. So no call in the handler can have found the library busy.
 	 */
 	REQUIRE(!storm.nr_busy);
 #endif
@@ -173,7 +176,8 @@ void signal_storm(void)
 		storm.nr_children--;
 	}
 	/*
-	 * Reap the requests that handlers submitted and did not reap. None may be missing.
+	 * Reap the requests that the handler submitted but did not reap. None may be
+	 * missing.
 	 */
 	for (; storm.nr_submitted; storm.nr_submitted--)
 		REQUIRE(host_reap(storm.ctx, 1, &event) == 1);
@@ -203,7 +207,7 @@ void handler_jumps(void)
 
 	handle(SIGUSR1, jump);
 	(void)sigsetjmp(out, 1);
-	/* siglongjmp returns here from each handler. */
+	/* Each handler returns here by siglongjmp. */
 	if (nr++ < 20) {
 		set_timer(timer, 2000000);
 		(void)host_reap(ctx, 1, &event);
@@ -216,7 +220,7 @@ void handler_jumps(void)
 	REQUIRE(host_destroy(ctx) == 0);
 }
 
-/* Process state that the library must not change */
+/* State of the process that the library must not change */
 
 #define KEEPS(call)                     \
 	do {                            \
@@ -344,15 +348,13 @@ void dispositions_stay(void)
 	REQUIRE(before.environ == after.environ);
 }
 
-/*
- * Threads of the library; not run on the kernel
- */
+/* Threads of the library; only with the library */
 
 static cpu_set_t all_cpus;
 
 /*
- * Read /proc/self/task/TID/status. Return: false if the thread has ended, as idle threads
- * do.
+ * Read /proc/self/task/TID/status.
+ * Return: false if the thread has ended; idle threads of the library end.
  */
 static bool read_status(pid_t tid, char *text, size_t bytes)
 {
@@ -384,7 +386,10 @@ static void check_thread(pid_t tid)
 	line = strstr(status, "SigBlk:");
 	REQUIRE(line && sscanf(line, "SigBlk: %llx", &blocked) == 1);
 	for (int sig = 1; sig < NSIG; sig++)
-		/* These cannot be blocked; 32 and 33 are the C library's. */
+		/*
+		 * SIGKILL and SIGSTOP cannot be blocked; 32 and 33 belong to the C
+		 * library.
+		 */
 		if (sig != SIGKILL && sig != SIGSTOP && sig != 32 && sig != 33)
 			REQUIRE(blocked & 1ull << (sig - 1));
 	if (sched_getparam(tid, &param) < 0 ||
@@ -408,10 +413,16 @@ void threads_behave(void)
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	REQUIRE(sched_setaffinity(0, sizeof(one), &one) == 0);
-	/* Without the privilege this fails, and the scheduling class stays as it was. */
+	/*
+	 * sched_setscheduler() fails without the privilege. The scheduling class is
+	 * then as before.
+	 */
 	(void)sched_setscheduler(0, SCHED_FIFO, &param);
 	use_everything();
-	/* A new thread may not have set its name yet. */
+	/*
+	 * A new thread may not have its name yet, by which host_for_engine_threads()
+	 * finds it. So wait until two threads have their names.
+	 */
 	while (host_for_engine_threads(NULL) < 2)
 		sched_yield();
 	REQUIRE(host_for_engine_threads(check_thread) >= 2);
@@ -420,8 +431,8 @@ void threads_behave(void)
 static long own_ioprio, former_ioprio;
 
 /*
- * A worker takes its submitter's I/O priority; a worker from before a change has the former
- * one.
+ * A worker starts with the I/O priority of the thread that created it. The creator may
+ * have changed its priority since, so its former priority is right, too.
  */
 static void check_ioprio(pid_t tid)
 {
@@ -431,7 +442,10 @@ static void check_ioprio(pid_t tid)
 		(ioprio < 0 && errno == ESRCH));
 }
 
-/* A request with its own I/O priority does not change its worker's. */
+/*
+ * A request with an I/O priority of its own must not change the I/O priority of its
+ * worker.
+ */
 void ioprio_stays(void)
 {
 	enum { IDLE = 3 << 13, BEST_EFFORT = 2 << 13 };
@@ -453,13 +467,15 @@ void ioprio_stays(void)
 	REQUIRE(host_destroy(ctx) == 0);
 }
 
-/* setuid() signals each thread, including the library's threads, to change its ids. */
+/*
+ * glibc's setuid() signals all threads, the library's included, to change their ids.
+ */
 
 enum { NOBODY = 65534 };
 
 /*
- * glibc skips a thread that is about to exit. So wait until the thread has either the ids
- * or ended.
+ * glibc skips a thread that is about to exit. So wait until the thread has the new ids
+ * or has ended.
  */
 static void check_ids(pid_t tid)
 {
@@ -480,7 +496,10 @@ void ids_change(void)
 	if (getuid() != 0)
 		host_skip("not root");
 	use_everything();
-	/* A new thread may not have set its name yet. */
+	/*
+	 * A new thread may not have its name yet, by which host_for_engine_threads()
+	 * finds it. So wait until two threads have their names.
+	 */
 	while (host_for_engine_threads(NULL) < 2)
 		sched_yield();
 	REQUIRE(setresgid(NOBODY, NOBODY, NOBODY) == 0);

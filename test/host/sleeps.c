@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cases: a thread that submitted polls with an eventfd sleeps in epoll_wait, poll and
- * their variants
+ * Cases: a thread that submitted polls with an eventfd sleeps in epoll_wait, poll or a
+ * variant of these
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,10 @@
 
 enum { LONG_MS = 60000, SHORT_MS = 30 };
 
-/* A pipe whose read end is polled by a request that signals an eventfd. */
+/*
+ * A poll request on a pipe's read end, which signals an eventfd; and an epoll that
+ * watches the eventfd
+ */
 struct desk {
 	aio_context_t ctx;
 	struct iocb iocb;
@@ -73,7 +76,9 @@ static void take(const struct desk *desk)
 	REQUIRE(read(desk->ends[0], &byte, 1) == 1);
 }
 
-/* Assert that the poll has signalled the eventfd once, and reap its event. */
+/*
+ * Check that the poll request has signalled the eventfd once, and reap its event.
+ */
 static void reap(const struct desk *desk)
 {
 	struct io_event event;
@@ -82,7 +87,7 @@ static void reap(const struct desk *desk)
 	REQUIRE(read(desk->event, &count, sizeof(count)) == sizeof(count));
 	REQUIRE(count == 1);
 	REQUIRE(host_reap(desk->ctx, 1, &event) == 1);
-	/* The kernel may report more events than were requested. */
+	/* The kernel may report more poll events than were requested. */
 	REQUIRE(event.res & POLLIN);
 }
 
@@ -90,7 +95,10 @@ static void reap(const struct desk *desk)
  * Calls
  */
 
-/* Each function sleeps until the eventfd is ready. Return: the call's result. */
+/*
+ * Functions that sleep until the eventfd is ready.
+ * Return: the result of the system call.
+ */
 typedef int sleep_fn(const struct desk *desk, int timeout_ms,
 		     const sigset_t *mask);
 
@@ -182,7 +190,10 @@ static const struct {
 	{ by_ppoll, true },        { by_nested_epoll, false },
 };
 
-/* Return: the system call that the main thread sleeps in, or -1. */
+/*
+ * Return: the number of the system call in which the main thread sleeps; -1 if it does
+ * not sleep.
+ */
 static long call_of_main(void)
 {
 	char path[64], text[64] = "", *end;
@@ -198,7 +209,7 @@ static long call_of_main(void)
 	return end == text ? -1 : nr;
 }
 
-/* Wait until the main thread sleeps in one of these calls. */
+/* Wait until the main thread sleeps in a poll or epoll call. */
 static void await_sleep(void)
 {
 	static const long numbers[] = {
@@ -223,7 +234,7 @@ static void await_sleep(void)
 	REQUIRE(!"the main thread does not sleep");
 }
 
-/* In each step, write to the pipe once the main thread sleeps. */
+/* At each step, wait until the main thread sleeps, then write to the pipe. */
 static void *answer(void *arg)
 {
 	const struct desk *desk = arg;
@@ -267,7 +278,7 @@ void sleeps_for_a_time(void)
 		REQUIRE(now_ns() - since >= SHORT_MS * 1000000ll);
 		REQUIRE(calls[i].sleep(&desk, 0, NULL) == 0);
 	}
-	/* A call with wrong arguments fails at once. */
+	/* A call with wrong arguments must fail at once. */
 	errno = 0;
 	REQUIRE(epoll_wait(desk.epoll, &(struct epoll_event){ 0 }, 0, -1) ==
 			-1 &&
@@ -285,7 +296,7 @@ void sleeps_for_a_time(void)
 }
 
 /*
- * Flags of the program's epoll
+ * The flags with which the program's epoll watches the eventfd must stay in effect
  */
 
 void sleeps_as_it_was(void)
@@ -297,7 +308,7 @@ void sleeps_as_it_was(void)
 		struct desk desk;
 
 		set_up(&desk, EPOLLIN | flags[i]);
-		/* Also watch a descriptor that is always ready. */
+		/* The epoll also watches a descriptor that is always ready. */
 		watch(&desk, desk.ends[1], EPOLLOUT);
 		REQUIRE(host_submit(desk.ctx, &desk.iocb) == 1);
 		REQUIRE(epoll_wait(desk.epoll, events, 2, LONG_MS) == 1);
@@ -308,7 +319,10 @@ void sleeps_as_it_was(void)
 		REQUIRE(epoll_wait(desk.epoll, events, 2, LONG_MS) == 1);
 		REQUIRE(events[0].data.fd == desk.event);
 		REQUIRE(events[0].events == EPOLLIN);
-		/* Only level-triggered epolls report the eventfd again. */
+		/*
+		 * The eventfd was not read: only a level-triggered epoll reports it
+		 * again.
+		 */
 		REQUIRE(epoll_wait(desk.epoll, events, 2, 10) == !flags[i]);
 		reap(&desk);
 		take(&desk);
@@ -371,7 +385,10 @@ void sleeps_interrupted(void)
 		REQUIRE(errno == EINTR && nr_handled == ++nr);
 	}
 	REQUIRE(pthread_join(thread, NULL) == 0);
-	/* The thread blocks the signal, but the mask passed to the call unblocks it. */
+	/*
+	 * The thread blocks the signal. The mask that the call gets as an argument
+	 * unblocks it.
+	 */
 	REQUIRE(pthread_sigmask(SIG_BLOCK, &blocked, NULL) == 0);
 	for (unsigned i = 0; i < NR_ELEMENTS(calls); i++) {
 		if (!calls[i].has_mask)
@@ -407,7 +424,7 @@ void sleeps_left(void)
 	REQUIRE(host_submit(desk.ctx, &desk.iocb) == 1);
 	REQUIRE(pthread_create(&thread, NULL, interrupt, &self) == 0);
 	(void)sigsetjmp(out, 1);
-	/* siglongjmp returns here from each handler. */
+	/* Each handler returns here by siglongjmp. */
 	if (nr < NR_ELEMENTS(calls)) {
 		host_step(++nr);
 		(void)calls[nr - 1].sleep(&desk, LONG_MS, NULL);
@@ -421,8 +438,8 @@ void sleeps_left(void)
 }
 
 /*
- * Install the handler by a system call that bypasses the library, so that the kernel calls
- * the handler during the sleep. Its flags and restorer are from an earlier sigaction().
+ * Install the handler by a system call that bypasses the library, so that the kernel
+ * runs it during the sleep. Keep the flags and the restorer that sigaction() has set.
  */
 static void handle_in_the_sleep(void (*handler)(int))
 {
@@ -447,7 +464,10 @@ static int by_select(const struct desk *desk)
 	return select(desk->epoll + 1, &set, NULL, NULL, &none);
 }
 
-/* Call function `nr` with timeout 0. */
+/*
+ * Call function `nr` of calls[] with timeout 0; if nr is beyond the array, call
+ * select().
+ */
 static int polls(const struct desk *desk, unsigned nr)
 {
 	return nr < NR_ELEMENTS(calls) ? calls[nr].sleep(desk, 0, NULL)
@@ -461,7 +481,10 @@ void sleeps_left_for_good(void)
 	struct desk desk;
 
 	nr_interrupts = NR_ELEMENTS(calls) + 1;
-	/* The library reads the existing handlers when it starts, so start it first. */
+	/*
+	 * When the library starts, it looks at the handlers that exist. So start it
+	 * before a system call that bypasses the library installs the handler.
+	 */
 	set_up(&desk, EPOLLIN);
 	handle_in_the_sleep(jump);
 	REQUIRE(pthread_create(&thread, NULL, interrupt, &self) == 0);
@@ -487,7 +510,10 @@ void sleeps_left_for_good(void)
  * Threads
  */
 
-/* Cleanup handler: make the eventfd ready by calls that bypass the library. */
+/*
+ * Cleanup handler of the cancelled thread: make the eventfd ready, by calls that bypass
+ * the library.
+ */
 static void feed_and_wait(void *arg)
 {
 	const struct desk *desk = arg;
@@ -496,7 +522,7 @@ static void feed_and_wait(void *arg)
 	put(desk);
 	while (read(desk->event, &count, sizeof(count)) < 0)
 		(void)sched_yield();
-	/* Write back the count, which reap() reads. */
+	/* Write the eventfd's count back, because reap() reads it. */
 	REQUIRE(write(desk->event, &count, sizeof(count)) == sizeof(count));
 }
 
@@ -536,7 +562,10 @@ enum { NR_SLEEPERS = 4, NR_TURNS = 2000 };
 
 static uint32_t nr_taken;
 
-/* The thread that reads the eventfd submits the poll request again. */
+/*
+ * Several threads sleep in one epoll. The thread that reads the eventfd submits the
+ * poll request again.
+ */
 static void *share(void *arg)
 {
 	struct desk *desk = arg;
@@ -603,12 +632,15 @@ void sleeps_destroyed(void)
 	struct desk desk;
 	uint64_t count;
 
-	/* Another thread destroys the context. That does not wake the sleeping thread. */
+	/* Another thread destroys the context, which does not wake this thread. */
 	set_up(&desk, EPOLLIN);
 	REQUIRE(host_submit(desk.ctx, &desk.iocb) == 1);
 	REQUIRE(pthread_create(&thread, NULL, destroy_asleep, &desk) == 0);
 	host_step(1);
-	/* The kernel also signals the eventfd for requests that it cancels. */
+	/*
+	 * Without the library, the eventfd may have a count before step 2: the kernel
+	 * signals it for cancelled requests, too.
+	 */
 	do {
 		REQUIRE(by_epoll_wait(&desk, LONG_MS, NULL) == 1);
 		REQUIRE(read(desk.event, &count, sizeof(count)) ==
@@ -617,7 +649,7 @@ void sleeps_destroyed(void)
 	REQUIRE(pthread_join(thread, NULL) == 0);
 	desk.ctx = host_context(8);
 
-	/* A signal handler that runs in the sleeping thread destroys the context. */
+	/* A signal handler destroys the context in which its own thread sleeps. */
 	handle(destroy);
 	host_step(0);
 	going = &desk;
@@ -642,7 +674,9 @@ static int sleep_in_child(void *arg)
 	struct desk *parents = arg, desk;
 	struct pollfd slot = { .fd = parents->ends[0], .events = POLLIN };
 
-	/* The child sleeps once before it has a context of its own, and once afterwards. */
+	/*
+	 * The child sleeps before it has a context of its own, and again afterwards.
+	 */
 	REQUIRE(poll(&slot, 1, 10) == 0);
 	REQUIRE(by_epoll_wait(parents, 10, NULL) == 0);
 	set_up(&desk, EPOLLIN);

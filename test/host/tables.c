@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that have their own descriptor table: the same descriptor refers to a
- * different file in each table.
+ * Cases: threads with their own descriptor table, in which the same descriptor refers
+ * to another file.
  */
 #include "host.h"
 
@@ -23,7 +23,7 @@
 
 enum { NUMBER = 300, PIPE_NUMBER = 310, UNUSED = 2000, BYTES = 4096 };
 
-/* Ways to unshare the descriptor table */
+/* Ways to give a thread its own descriptor table */
 
 static void by_unshare(void)
 {
@@ -45,7 +45,7 @@ static void by_close_range_number(void)
 	const unsigned flags = CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC;
 	long ret = syscall(SYS_close_range, UNUSED, UNUSED, flags);
 
-	/* CLOSE_RANGE_CLOEXEC exists since Linux 5.11. */
+	/* Kernels before Linux 5.11 lack CLOSE_RANGE_CLOEXEC. */
 	if (ret < 0 && errno == EINVAL)
 		ret = syscall(SYS_close_range, UNUSED, UNUSED,
 			      CLOSE_RANGE_UNSHARE);
@@ -59,15 +59,16 @@ static void (*const ways[])(void) = {
 	by_close_range_number,
 };
 
-/* State that both threads use. */
+/* Shared by the main thread and the thread that gets its own descriptor table */
 struct common {
 	void (*part)(void);
-	aio_context_t ctx; /* used by both threads */
-	int shared_fd;     /* a duplicate of NUMBER */
-	int ends[2];       /* a pipe on which the main thread waits */
+	/* the context of the main thread; the other thread submits to it, too */
+	aio_context_t ctx;
+	int shared_fd; /* a duplicate of NUMBER */
+	int ends[2];   /* a pipe, on whose read end the main thread waits */
 	pthread_barrier_t barrier;
 	struct iocb polled; /* a poll of the pipe */
-	/* atomic: id of the thread that waits for `polled` */
+	/* atomic: id of the thread that waits for the event of `polled` */
 	pid_t reaper;
 };
 
@@ -107,7 +108,10 @@ static void fill(int fd, char byte)
 	REQUIRE(pwrite(fd, bytes, sizeof(bytes), 0) == BYTES);
 }
 
-/* A request's eventfd is looked up in the submitting thread's table. */
+/*
+ * The library must look up a request's eventfd in the descriptor table of the
+ * submitting thread.
+ */
 static void make_with_eventfd(aio_context_t ctx, int fd, void *buf)
 {
 	struct iocb iocb = host_iocb(IOCB_CMD_PREAD, fd, buf, BYTES, 0);
@@ -129,7 +133,10 @@ static void make_with_eventfd(aio_context_t ctx, int fd, void *buf)
 	REQUIRE(close(event_fd) == 0);
 }
 
-/* In this thread, NUMBER refers to another file. */
+/*
+ * Make requests on the descriptor NUMBER. In the table of this thread it refers to the
+ * file `own`, which the requests must use.
+ */
 static void use_own(int own)
 {
 	aio_context_t ctx = host_context(8);
@@ -153,8 +160,9 @@ static void *use_own_of_parent(void *arg)
 }
 
 /*
- * A thread whose creator unshared its descriptor table first calls the library to wait for
- * a request of the main thread. Other threads execute that request.
+ * Runs in a thread that shares its creator's descriptor table, which is not the main
+ * thread's table. The thread's first call of the library waits for a request that the
+ * main thread submitted, and that other threads execute.
  */
 static void *reap_of_parent(void *arg)
 {
@@ -186,7 +194,7 @@ static void *part_and_use(void *arg)
 	char buf[BYTES];
 
 	common->part();
-	/* From here on only the main thread's table refers to the pipe. */
+	/* From here on, only the main thread's table has the pipe. */
 	REQUIRE(dup2(own, NUMBER) == NUMBER);
 	REQUIRE(dup2(own, PIPE_NUMBER) == PIPE_NUMBER);
 	closefrom(UNUSED);
@@ -196,7 +204,7 @@ static void *part_and_use(void *arg)
 	REQUIRE(!pthread_join(thread, NULL));
 	reap_in_child(common);
 
-	/* Submit a request whose event the other thread awaits. */
+	/* Submit a request. The main thread waits for the event of this request. */
 	meet(common);
 	memset(buf, 'p', sizeof(buf));
 	{
@@ -214,7 +222,10 @@ static void *part_and_use(void *arg)
 	return NULL;
 }
 
-/* Submit a poll of the pipe, for which another thread waits. */
+/*
+ * Submit a poll of the pipe. A thread with another descriptor table waits for the event
+ * of this poll.
+ */
 static void poll_for_other(struct common *common)
 {
 	pid_t reaper;
@@ -224,7 +235,9 @@ static void poll_for_other(struct common *common)
 	meet(common);
 	while (!(reaper = __atomic_load_n(&common->reaper, __ATOMIC_SEQ_CST)))
 		syscall(SYS_sched_yield);
-	/* The reaper must get the event, whether or not it already sleeps. */
+	/*
+	 * Once the reaper sleeps, make the pipe ready: the reaper must get the event.
+	 */
 	host_await_sleep(reaper);
 	REQUIRE(write(common->ends[1], "x", 1) == 1);
 	meet(common);
@@ -238,7 +251,10 @@ static void check_own_side(struct common *common)
 	struct io_event events[2];
 
 	poll_for_other(common);
-	/* Wait on a pipe whose descriptor refers to another file in the other table. */
+	/*
+	 * Poll a pipe. In the other thread's table, the number of the polled descriptor
+	 * refers to another file.
+	 */
 	read_iocb = host_poll(PIPE_NUMBER);
 	REQUIRE(host_submit(common->ctx, &read_iocb) == 1);
 	meet(common);
@@ -275,7 +291,7 @@ static void part_once(void (*part)(void))
 	REQUIRE(pipe(common.ends) == 0);
 	host_move(common.ends[0], PIPE_NUMBER);
 	common.ctx = host_context(8);
-	/* Let the library cache which file NUMBER refers to. */
+	/* This request makes the library cache the file to which NUMBER refers. */
 	make(common.ctx, IOCB_CMD_PWRITE, NUMBER, buf, BYTES);
 	REQUIRE(!pthread_barrier_init(&common.barrier, NULL, 2));
 	REQUIRE(!pthread_create(&thread, NULL, part_and_use, &common));
@@ -289,8 +305,9 @@ static void part_once(void (*part)(void))
 }
 
 /*
- * A thread cloned with a copy of the table. It uses the thread-local storage of its
- * creator, which makes no calls meanwhile.
+ * A thread made by clone(), with a copy of the descriptor table. It shares the
+ * thread-local storage of its creator. So the creator only yields until the thread has
+ * finished.
  */
 static int own_of_cloned;
 

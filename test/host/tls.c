@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tls: a program with more thread-local storage than a worker's stack has room for. The C
- * library puts the thread-local storage of each thread on its stack.
+ * tls: a program with more thread-local storage than the library reserves on a worker's
+ * stack. The C library puts each thread's thread-local storage on its stack.
  */
 #undef NDEBUG
 #include <assert.h>

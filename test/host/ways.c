@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The ways in which a program can make a descriptor refer to another file.
- */
+/* The functions and calls that make a descriptor refer to another file */
 #include "ways.h"
 
 #include <fcntl.h>
@@ -14,8 +12,8 @@
 #include "older.h"
 
 /*
- * Each function gets fd, which is open, and the descriptor `other`; afterwards fd
- * refers to other's file. Functions that only close fd then reuse it by fcntl(F_DUPFD).
+ * Each function replaces the file of `fd`, which is open, by the file of `other`.
+ * Functions that only close fd then put the file of `other` there by fcntl(F_DUPFD).
  */
 
 static void take_over(int other, int fd)
@@ -90,7 +88,10 @@ static void by_freopen(int fd, int other)
 	stream = freopen("/dev/null", "r", stream);
 	REQUIRE(stream && fileno(stream) == fd);
 	REQUIRE(dup2(other, fd) == fd);
-	/* Occupy fd + 1 first, so that fclose() leaves fd free. */
+	/*
+	 * First occupy fd + 1, so that it is not the lowest free descriptor while
+	 * fclose() closes fd.
+	 */
 	take_over(other, fd + 1);
 	REQUIRE(fclose(stream) == 0);
 	take_over(other, fd);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * identity CHANGE: a thread changes its credentials, root or another part of its
+ * identity CHANGE: changes the credentials, the root or another part of a thread's
  * identity, then makes certain requests in every possible way. Some changes happen
  * between the submission of a request and its completion. The program prints a line for
- * each request: its result and what it created. The kernel and the library must print
- * the same.
+ * each request: its result and the file that it created. With the kernel and with the
+ * library, the output must be the same.
  *
  * Run as root, in an empty directory that everybody may enter.
  */
@@ -34,7 +34,7 @@
 
 enum { NOBODY = 65534, BYTES = 4096, FILL_BYTES = 256 << 10 };
 
-/* Exit status if the kernel lacks the tested feature. */
+/* The exit status if the kernel lacks the tested feature */
 enum { SKIPPED = 77 };
 
 static void must(bool ok, const char *what)
@@ -59,7 +59,7 @@ static void drop_capabilities(void)
 }
 
 #ifdef OWN_CALLS
-/* Make the call by an inline instruction, which no library can interpose. */
+/* Make the system call by an inline instruction, which no library can interpose. */
 static void call_own(long nr, long id)
 {
 #if defined(__x86_64__)
@@ -88,7 +88,7 @@ static void take_fsuid(void)
 }
 #endif
 
-/* Change the ids of this thread only, by the system call. */
+/* Change the ids of this thread only, by system calls of its own. */
 static void take_ids(void)
 {
 	must(syscall(SYS_setgroups, 0, NULL) == 0, "drop groups");
@@ -96,7 +96,7 @@ static void take_ids(void)
 	must(syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY) == 0, "set uids");
 }
 
-/* Change the ids of all threads, by the C library's functions. */
+/* Change the ids of all threads: the C library's functions do so. */
 static void take_ids_of_all(void)
 {
 	must(setgroups(0, NULL) == 0, "drop groups");
@@ -105,8 +105,8 @@ static void take_ids_of_all(void)
 }
 
 /*
- * Change the effective ids of all threads. The process keeps the right to return to its
- * former ids.
+ * Change the effective ids of all threads. The saved ids stay, so the process can take
+ * its former ids back.
  */
 static void lower_ids_of_all(void)
 {
@@ -124,7 +124,7 @@ static void raise_ids_of_all(void)
 	must(setgroups(2, groups) == 0, "take groups");
 }
 
-/* Membership in group 4 allows entering a directory. */
+/* A thread of group 4 may enter the directory "private". */
 static void take_group(void)
 {
 	const gid_t groups[] = { 4 };
@@ -134,7 +134,7 @@ static void take_group(void)
 	setfsuid(NOBODY);
 }
 
-/* Landlock exists since Linux 5.13, so older headers lack it. */
+/* Landlock exists since Linux 5.13, so older headers lack its system calls. */
 enum { NR_LANDLOCK_CREATE_RULESET = 444, NR_LANDLOCK_RESTRICT_SELF = 446 };
 enum {
 	MAY_WRITE_FILE = 1 << 1,
@@ -173,7 +173,9 @@ static void change_umask(void)
 	umask(0077);
 }
 
-/* Change the ids and change them back. Requests must run with the restored ids. */
+/*
+ * Change the ids, then change them back. Requests must run with the restored ids.
+ */
 static void come_back(void)
 {
 	take_fsuid();
@@ -186,8 +188,8 @@ static void change_nothing(void)
 }
 
 /*
- * After a setuid function of the C library, the library expects that the ids of all threads
- * may change.
+ * A call of seteuid() that changes nothing. From now on the library expects that the C
+ * library may change the ids of all threads.
  */
 static void change_nothing_of_all(void)
 {
@@ -197,7 +199,7 @@ static void change_nothing_of_all(void)
 static const struct {
 	const char *name;
 	void (*change)(void);
-	/* If not NULL: the change to make after the submission. */
+	/* if not NULL: makes a second change, after the submission */
 	void (*late_change)(void);
 } changes[] = {
 	{ "fsuid", take_fsuid, NULL },
@@ -217,7 +219,10 @@ static const struct {
 
 static void (*late_change)(void);
 
-/* Make the late change of the thread, after it submitted the request. */
+/*
+ * Make the second change, if there is one: it belongs between the submission and the
+ * completion.
+ */
 static void change_late(void)
 {
 	if (late_change)
@@ -233,7 +238,7 @@ enum op {
 	CREATE,
 	MKDIR,
 	UNLINK,
-	/* by path, on a file server, which sees the submitter's ids */
+	/* by path, on a FUSE server, which sees the submitter's ids */
 	SERVED_OPEN,
 	SERVED_CREATE,
 	SERVED_MKDIR,
@@ -333,7 +338,10 @@ static int wait_one(struct io_uring *ring)
 	return res;
 }
 
-/* Work of a second thread on the ring or pipe of the thread that changes its identity. */
+/*
+ * What a second thread does for the thread that changes its identity: it writes to a
+ * pipe and reaps from a ring.
+ */
 struct other {
 	struct io_uring *ring;
 	int pipe;
@@ -376,7 +384,9 @@ static int submit_drain(struct io_uring *ring, enum op op)
 	return submit_one(ring, op, IOSQE_IO_DRAIN);
 }
 
-/* The first request of the chain reads a pipe, to which this second thread writes. */
+/*
+ * The first request of a chain reads a pipe. The thread be_other() writes to that pipe.
+ */
 static struct other other;
 static pthread_barrier_t meeting;
 
@@ -414,7 +424,7 @@ static int submit_chain(struct io_uring *ring, enum op op)
 	return other.res;
 }
 
-/* An SQPOLL ring, made before the change. */
+/* A ring with IORING_SETUP_SQPOLL, created before the change of identity. */
 static struct io_uring polled;
 
 static int submit_polled(struct io_uring *ring, enum op op)
@@ -466,7 +476,10 @@ static int submit_posix(struct io_uring *ring, enum op op)
 	return error ? -error : (int)aio_return(&cb);
 }
 
-/* A thread created by the changed thread submits. */
+/*
+ * Submits through a new thread, which inherits the identity of the thread that changed
+ * it.
+ */
 struct heir {
 	struct io_uring *ring;
 	enum op op;
@@ -528,8 +541,8 @@ static void fill(void)
 	must(vfs.f_blocks * vfs.f_frsize < 64ul << 20,
 	     "fill so large a file system");
 	/*
-	 * Because of delayed allocation there may be fewer blocks than reported: try ever
-	 * fewer.
+	 * Because of delayed allocation, fewer blocks than reported may be free: try
+	 * with fewer and fewer blocks.
 	 */
 	for (off_t nr = (off_t)vfs.f_bavail; nr > 0; nr--)
 		if (posix_fallocate(fd, 0, nr * (off_t)vfs.f_frsize) == 0)
@@ -544,7 +557,10 @@ static void make_place(enum op op)
 	     "clean up");
 	must(mkdir("private", 0700) == 0 && mkdir("other", 0777) == 0, "mkdir");
 	must(chmod(".", 0777) == 0 && chmod("other", 0777) == 0, "chmod");
-	/* Members of group 4 may enter; nobody may write. */
+	/*
+	 * Members of group 4 may enter the directory; without privileges, nobody may
+	 * write to it.
+	 */
 	must(chown("private", 1, 4) == 0 && chmod("private", 0750) == 0,
 	     "give away");
 	make_file("private/file", 0640);
@@ -569,8 +585,9 @@ static void print_made(const char *path)
 }
 
 /*
- * Start the threads that execute requests before the change. The kernel's io-wq threads
- * belong to the submitting thread and keep its old root, so submit from a separate thread.
+ * Start the threads that execute requests, before the identity changes. The kernel's
+ * io-wq threads belong to the thread that submitted, and keep its old root. So a
+ * separate thread runs this function.
  */
 static void *warm_up(void *arg)
 {
@@ -585,7 +602,9 @@ static void *warm_up(void *arg)
 	return NULL;
 }
 
-/* Child process: make the request, and write its result to the pipe `out`. */
+/*
+ * In the child process: make the request, and write its result to the pipe `out`.
+ */
 static void act(unsigned change, unsigned way, enum op op, int out)
 {
 	struct io_uring ring;
@@ -616,7 +635,8 @@ static void act(unsigned change, unsigned way, enum op op, int out)
 	    op == SERVED_CREATE)
 		res = res < 0 ? res : 0;
 	/*
-	 * The count depends on how many blocks everybody may use, so compare only success.
+	 * The number of bytes depends on the free blocks that everybody may use, so
+	 * report only whether all bytes were written.
 	 */
 	if (op == FILL)
 		res = res == FILL_BYTES;
@@ -629,7 +649,10 @@ static void act(unsigned change, unsigned way, enum op op, int out)
 
 static struct slowfs *server; /* or NULL */
 
-/* Print with which ids, and from which process, the file server got the call. */
+/*
+ * Print the ids with which the FUSE server got the call, and whether the child's
+ * process made it.
+ */
 static void print_caller(enum op op, pid_t child)
 {
 	struct slowfs_caller caller = slowfs_caller(server, ops[op].served_by);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Preloaded into User-mode Linux: ptrace(2) with a short buffer for the registers
+ * Preloaded into User-mode Linux: makes ptrace(2) work with a buffer that is too short
+ * for the processor's registers
  *
- * User-mode Linux up to 6.12 was built for processors whose extended state has 2696 bytes
- * or fewer. The host's kernel demands a buffer for the whole state, which is 11 008 bytes
- * where the processor has AMX, and returns EFAULT for less. So read all of it, change the
- * part that User-mode Linux knows, and write all of it.
+ * User-mode Linux up to 6.12 was built for processors whose extended state has at most
+ * 2696 bytes. The host's kernel demands a buffer for the whole state and returns EFAULT
+ * for less; with AMX, the state has 11 008 bytes. So this ptrace() reads the whole
+ * state, replaces the part that User-mode Linux knows, and writes the whole state.
  *
- * Built for any C library: it uses none but syscall(2), errno and memcpy(3).
+ * It works with any C library, because it uses only syscall(2), errno and memcpy(3).
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -54,7 +55,9 @@ long ptrace(int request, ...)
 		return set_state(pid, (const struct iovec *)data);
 	if (request < PEEKTEXT || request > PEEKUSER)
 		return syscall(SYS_ptrace, request, pid, addr, data);
-	/* As in the C library, return the word itself. */
+	/*
+	 * Like the C library's ptrace(), return the word that was read, not the status.
+	 */
 	ret = syscall(SYS_ptrace, request, pid, addr, &word);
 	if (ret < 0)
 		return ret;

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 enum {
-	PATIENCE_S = 30 /* seconds; an event that takes longer counts as lost */
+	/* in seconds: an event that takes longer counts as lost */
+	PATIENCE_S = 30
 };
 
 _Noreturn void fail(const char *format, ...)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * clock: a client whose C library shows a different time than the kernel.
+ * clock: a client whose C library reports another time than the kernel
  *
- * Like libfaketime, this program replaces the C library's clocks: they are a year
- * ahead, and run ten times as fast. io_getevents must still use the kernel's time. An
- * alarm ends a hang.
+ * Like libfaketime, the program replaces the C library's clock functions: its clocks
+ * are a year ahead and run ten times as fast. io_getevents must still use the kernel's
+ * time. If a call hangs, an alarm ends the process.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -60,8 +60,8 @@ int gettimeofday(struct timeval *restrict ret_time, void *restrict zone)
 }
 
 /*
- * Wait for an event with a timeout, without any request, and for a read of a pipe that
- * stays empty.
+ * Wait, with a timeout, for an event that does not come: there is no request, or only a
+ * poll of an empty pipe.
  */
 static void wait_in_vain(io_context_t ctx, long ms)
 {
@@ -87,7 +87,10 @@ int main(void)
 	assert(io_setup(1, &ctx) == 0);
 	wait_in_vain(ctx, 100);
 	wait_in_vain(ctx, 1);
-	/* Use a poll, because kernel AIO executes a read of a pipe inside io_submit. */
+	/*
+	 * Use a poll: kernel AIO would execute a read of a pipe inside io_submit, which
+	 * would block.
+	 */
 	assert(pipe(ends) == 0);
 	io_prep_poll(&read, ends[0], 1 /* POLLIN */);
 	read.data = &byte;

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * direct MODE SECONDS [SEED]: large O_DIRECT requests under concurrent changes
+ * direct MODE SECONDS [SEED]: large O_DIRECT requests while something they use changes
  *
- * This is an ordinary client of libaio, linked against it, and also runs on the kernel.
- * Threads read and write one file of the current directory with O_DIRECT, by requests
- * large enough to be executed in segments, while
+ * An ordinary client that is linked with libaio; it also runs on the kernel. Its
+ * threads read and write one file of the current directory with O_DIRECT, by requests
+ * large enough for the library to split into segments. MODE says what else happens
+ * meanwhile:
  *
- *   truncate   the file is truncated, extended and has holes punched into it
- *   append     other threads append to the file
- *   memory     parts of the requests' memory are unmapped and mapped again
- *   close      descriptors are closed and reused, and contexts destroyed
+ * truncate   the file is truncated and extended, and holes are punched into it
+ * append     other threads append to the file
+ * memory     parts of the requests' memory are unmapped and mapped again
+ * close      descriptors are closed and reused, and contexts are destroyed
  *
- * Each written word identifies the file, the write and the offset. The program exits with
- * status 1 at the first violation of these laws, which hold on the kernel:
+ * Each written word identifies the file, the write and the offset. The program exits
+ * with status 1 when it finds the first violation of these invariants, which hold on
+ * the kernel, too:
  *
- *   L1  Each request has one event; after io_destroy no event comes.
- *   L2  A result is the full length, or whole blocks, or ends at an end of the file.
- *       Requests fail only if part of their memory is unmapped.
- *   L3  Bytes that were read are zero, or come from a write of that offset that had
- *       begun. No other memory is changed.
- *   L4  The file's final content comes from writes of these offsets, and no other
- *       file is changed.
+ * L1  Each request has one event. After io_destroy no event comes.
+ * L2  A result is the full length, or a multiple of the block size, or it ends where the
+ *     file ended at some time. Requests fail only if part of their memory is unmapped.
+ * L3  Each word read is zero, or was written to this offset by a write that had begun.
+ *     No memory outside of requests changes.
+ * L4  Each word of the file's final content was written to this offset, or is zero.
+ *     No other file has changed.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -46,16 +48,17 @@
 enum {
 	BLOCK = 512,
 	PAGE = 4096,
-	FILE_BYTES = 3 << 20, /* largest size, without appended bytes */
+	/* largest file size, not counting appended bytes */
+	FILE_BYTES = 3 << 20,
 	BYTES_MIN = 512 << 10,
 	BYTES_MAX = 1280 << 10,
-	/* memory of a request, with guard bytes that must not change */
+	/* memory of a request, including guard bytes that must not change */
 	AREA = 2 << 20,
 	NR_THREADS = 4,
 	NR_SLOTS = 2, /* per thread */
 	NR_PIECES = 64,
-	ODD = 104,     /* bytes of a last, incomplete block */
-	RECORD = 1000, /* bytes per append; whole words */
+	ODD = 104,     /* bytes of an incomplete block at the file's end */
+	RECORD = 1000, /* bytes in each append: whole words */
 	PATIENCE_S = 60,
 	NR_WRITES_MAX = 1 << 20,
 };
@@ -67,7 +70,7 @@ static enum mode mode;
 static double end_time;
 static uint64_t seed;
 
-/* All writes; the first has number 1. nr_writes is atomic. */
+/* All writes of the run, whose numbers start with 1. nr_writes is atomic. */
 static uint32_t nr_writes;
 static struct {
 	int64_t offset;
@@ -80,7 +83,8 @@ struct runner {
 	int nr_iov;
 	int64_t offset, bytes;
 	bool is_write, is_pending;
-	uint32_t number; /* number of a write */
+	/* if it is a write: its number, an index of writes[] */
+	uint32_t number;
 	char *area;
 };
 
@@ -141,7 +145,10 @@ static uint32_t begin_write(int64_t offset, int64_t bytes)
 	return number;
 }
 
-/* Check L3 and L4 for nr bytes at that offset; the last word may be incomplete. */
+/*
+ * Check L3 and L4 for the nr bytes that belong at `offset`; the last word may be
+ * incomplete.
+ */
 static void check_words(const char *what, const char *bytes, int64_t nr,
 			int64_t offset)
 {
@@ -167,7 +174,7 @@ static void check_words(const char *what, const char *bytes, int64_t nr,
 	}
 }
 
-/* Memory outside of requests is filled with a known pattern (the canary) */
+/* Memory outside of the requests is filled with a known byte (the canary) */
 
 enum { CANARY = 0xc5 };
 
@@ -178,7 +185,9 @@ static void check_canary(const char *what, const char *from, const char *to)
 			fail("%s: memory of somebody else is touched", what);
 }
 
-/* Place the request's vectors in its memory at random, with gaps between them. */
+/*
+ * Place the request's vectors at random in its memory area, with gaps between them.
+ */
 static void lay_out(struct thread *thread, struct runner *runner,
 		    bool is_vectored)
 {
@@ -247,8 +256,8 @@ static void take_memory(struct thread *thread, const struct runner *runner)
 	case 1: assert(mprotect(at, bytes, PROT_READ) == 0); break;
 	default:
 		/*
-		 * Map zero pages without access there, so that no other mapping gets the
-		 * addresses.
+		 * Map memory without access at the same addresses, so that no other
+		 * mapping takes them.
 		 */
 		assert(mmap(at, bytes, PROT_NONE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
@@ -256,7 +265,10 @@ static void take_memory(struct thread *thread, const struct runner *runner)
 	}
 }
 
-/* Make the request's memory accessible, and write the canary around its vectors. */
+/*
+ * Make the request's memory area accessible again, and write the canary around its
+ * vectors.
+ */
 static void give_memory(struct runner *runner)
 {
 	char *at = runner->area;
@@ -335,7 +347,7 @@ static void check_result(struct thread *thread, const struct runner *runner,
 		     runner->offset, res);
 }
 
-/* Return: whether an event was reaped. */
+/* Return: whether there was an event to reap. */
 static bool reap(struct thread *thread, bool may_sleep)
 {
 	struct timespec patience = { .tv_sec = may_sleep ? PATIENCE_S : 0 };
@@ -376,8 +388,8 @@ static int open_file(const char *name, int flags)
 }
 
 /*
- * For a while, the thread's descriptor is closed or refers to another file. The mutex keeps
- * other threads from opening a file at the closed descriptor.
+ * Close the thread's descriptor or make it refer to another file, then restore it. The
+ * mutex keeps other threads from opening a file at the closed descriptor.
  */
 static void close_number(struct thread *thread)
 {
@@ -395,7 +407,10 @@ static void close_number(struct thread *thread)
 	pthread_mutex_unlock(&numbers);
 }
 
-/* Check L1 at io_destroy. */
+/*
+ * After io_destroy, fill the requests' memory with the canary: no request may change it
+ * later (L1).
+ */
 static void destroy_context(struct thread *thread)
 {
 	assert(io_destroy(thread->ctx) == 0);
@@ -466,7 +481,7 @@ static void change_size(struct thread *thread, int fd)
 	}
 }
 
-/* No other thread appends, so the offset is known. */
+/* Append a record. No other thread appends meanwhile, so the offset is known. */
 static void append(int fd)
 {
 	uint64_t words[RECORD / 8];
@@ -474,7 +489,7 @@ static void append(int fd)
 	uint32_t number;
 
 	assert(fstat(fd, &st) == 0);
-	/* Truncate when the file becomes too large. */
+	/* When the file has become too large, truncate it instead. */
 	if (st.st_size >= FILE_BYTES + (1 << 20)) {
 		assert(ftruncate(fd, FILE_BYTES) == 0);
 		return;

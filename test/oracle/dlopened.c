@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dlopened: a client that mixes libaio, found at run time, and raw system calls.
+ * dlopened: a client that calls libaio, found by dlopen(), and also makes raw system
+ * calls
  *
- * Databases do this: they dlopen() libaio.so.1 for io_setup and io_submit, and call
- * io_getevents through syscall(2). Both ways must find the same contexts, with every
- * flag of dlopen(), and a library opened twice must be one library. The program is not
- * linked with libaio, and also runs on the kernel.
+ * Databases dlopen() libaio.so.1 for io_setup and io_submit, but call io_getevents
+ * through syscall(2). Calls through libaio and through syscall(2) must find the same
+ * contexts, whatever the flags of dlopen(). If a library is opened twice, it must still
+ * have only one state. The program is not linked with libaio, and also runs on the
+ * kernel.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -18,7 +20,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* libaio's calls return a negative errno, syscall(2) returns -1 and errno. */
+/*
+ * Functions of libaio, which return a negative errno, or the same calls by syscall(2),
+ * which returns -1 and sets errno.
+ */
 struct api {
 	int (*setup)(int nr, io_context_t *ret_ctx);
 	int (*submit)(io_context_t ctx, long nr, struct iocb **cbs);
@@ -81,7 +86,10 @@ static void open_libaio(int flags, struct api *ret_api)
 	find(handle, "io_destroy", &ret_api->destroy);
 }
 
-/* Write, then read. `use` says for each call whether libaio or syscall(2) makes it. */
+/*
+ * Write a file and read it back. `use` says for each call whether libaio or syscall(2)
+ * makes it.
+ */
 static void round_trip(const struct api *use, int fd)
 {
 	char out[] = "the same contexts", in[sizeof(out)] = "";
@@ -103,7 +111,10 @@ static void round_trip(const struct api *use, int fd)
 	assert(use->destroy(ctx) == 0);
 }
 
-/* Both ways must refuse a destroyed context, each by its own error convention. */
+/*
+ * For a destroyed context, libaio must return -EINVAL, and syscall(2) must return -1
+ * with errno EINVAL.
+ */
 static void after_destroy(const struct api *lib)
 {
 	io_context_t ctx = NULL;
@@ -135,7 +146,10 @@ int main(void)
 		struct api lib, use;
 
 		open_libaio(ways[i].flags, &lib);
-		/* Bit n of mix: make the n-th call of a context's life by syscall(2). */
+		/*
+		 * Bit n of mix: make call n (setup, submit, getevents, destroy) by
+		 * syscall(2), not by libaio.
+		 */
 		for (mix = 0; mix < 16; mix++) {
 			use.setup = mix & 1 ? raw.setup : lib.setup;
 			use.submit = mix & 2 ? raw.submit : lib.submit;

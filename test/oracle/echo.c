@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uring-echo: an echo server as written for today's io_uring.
+ * uring-echo: an echo server that uses the features of recent io_uring versions
  *
- * One multishot request accepts all connections. For each connection one multishot
- * request receives into provided buffers, which all connections share. A connection's
- * received buffers form a list: the server sends the first and then gives it back. It
- * stops receiving for a connection that has too many buffers, or found none, until all
- * of them are sent.
+ * One multishot request accepts all connections. For each connection, one multishot
+ * request receives into provided buffers, which all connections share. Each connection
+ * has a list of its received buffers. The server sends the first buffer of the list,
+ * then gives this buffer back to the kernel. If a connection has too many buffers, or
+ * the kernel had no free buffer for it, the server stops receiving for this connection
+ * until all its buffers are sent.
  */
 #include <stdbool.h>
 
@@ -15,7 +16,7 @@
 enum {
 	NR_BUFFERS = 1 << 15,
 	BUFFER_BYTES = 2048,
-	MANY = 8, /* limit of buffers per connection */
+	MANY = 8, /* most received buffers of a connection */
 	NONE = -1,
 };
 
@@ -23,9 +24,10 @@ enum what { END, ACCEPT, RECEIVE, SEND, CANCEL, CLOSE };
 
 struct connection {
 	bool is_open, is_receiving, is_cancelled, is_sending;
-	bool is_at_end;      /* the client has sent its last byte */
-	int first, last, nr; /* received buffers: a list, linked by next[] */
-	int sent;            /* bytes of the first buffer that were sent */
+	bool is_at_end; /* the client sends no more bytes */
+	/* list of the received buffers, linked by next[] */
+	int first, last, nr;
+	int sent; /* bytes of the list's first buffer already sent */
 };
 
 static struct io_uring ring;
@@ -54,8 +56,8 @@ static void set_up_buffers(void)
 	array = at;
 	REQUIRE((memory = malloc((size_t)NR_BUFFERS * BUFFER_BYTES)));
 	/*
-	 * Touch all buffers now, so that later growth of the process's memory has other
-	 * causes.
+	 * Write to all buffers now: if the process uses more memory later, the cause is
+	 * something else.
 	 */
 	memset(memory, 0, (size_t)NR_BUFFERS * BUFFER_BYTES);
 	reg.ring_addr = (uintptr_t)array;
@@ -129,7 +131,7 @@ static void drop_first(struct connection *of)
 	give_back(id);
 }
 
-/* Start the next operation for a connection after one has completed. */
+/* When an operation of the connection has completed, start the next one. */
 static void go_on(int fd)
 {
 	struct connection *with = &connections[fd];
@@ -220,8 +222,8 @@ static int take(const struct io_uring_cqe *cqe)
 	case SEND: sent(fd, cqe->res); break;
 	case CANCEL:
 		/*
-		 * ENOENT and EALREADY are fine: the receive may have ended by itself, or be
-		 * about to.
+		 * ENOENT and EALREADY are no errors: the receive has ended by itself,
+		 * or is about to.
 		 */
 		REQUIRE(cqe->res == 0 || cqe->res == -ENOENT ||
 			cqe->res == -EALREADY);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What glibc's tests of POSIX AIO need (tools/fetch-glibc): a main function, which
- * calls the test's own, and a directory for files. The tests include this file.
+ * The tests of POSIX AIO from glibc (tools/fetch-glibc) include this file. It defines
+ * what they need: a main function, which calls the test's own main function, and a
+ * directory for their files.
  */
 #include <stdlib.h>
 #include <sys/types.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uring-http: an HTTP server as written for the first io_uring. Each request accepts
- * one connection, receives available bytes into the connection's memory, or sends. The
- * server submits one when the previous has completed.
+ * uring-http: an HTTP server that needs only the first version of io_uring. Each
+ * request accepts one connection, receives available bytes into the connection's
+ * memory, or sends. When a request has completed, the server submits the next one.
  *
- * The answer to `GET /N` is N bytes, which depend on N and their position. A connection
- * serves one request after the other until the client shuts it down.
+ * The answer to `GET /N` is N bytes, each computed from N and its position. A
+ * connection serves one HTTP request after another, until the client shuts it down.
  */
 #include <malloc.h>
 #include <stdbool.h>
@@ -64,8 +64,8 @@ static void hang_up(int fd)
 	connections[fd] = NULL;
 	REQUIRE(close(fd) == 0);
 	/*
-	 * Return free memory to the system, so that the memory of an idle server can be
-	 * measured.
+	 * Return free memory to the kernel, so that the test can measure the memory of
+	 * an idle server.
 	 */
 	if (--nr_connections == 0)
 		malloc_trim(0);
@@ -88,7 +88,10 @@ static void make_answer(struct connection *with, size_t bytes)
 	with->sent = 0;
 }
 
-/* Return: whether the buffer began with a whole HTTP request, which is removed. */
+/*
+ * If the buffer begins with a whole HTTP request, remove it.
+ * Return: whether it did.
+ */
 static bool take_question(struct connection *from)
 {
 	size_t bytes, taken;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that liburing 2.3 declares but does not export. Its tests need them to link
- * with the shared library.
+ * Functions that liburing 2.3 declares but its shared library does not export.
+ * liburing's tests need them to link with that library.
  */
 #include <errno.h>
 #include <linux/io_uring.h>

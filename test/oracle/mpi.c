@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mpi WAY PATH: an MPI-IO program, whose ranks write one file and read it back.
+ * mpi WAY PATH: a program of several MPI processes (ranks) that write one file by
+ * MPI-IO and read it back
  *
- *	independent	each rank has many MPI_File_iwrite_at in flight, then many
- *			MPI_File_iread_at, each of a block
- *	collective	all ranks together call MPI_File_iwrite_at_all, each for every
- *			n-th block, then MPI_File_iread_at_all
- *	blocking	like collective, by MPI_File_write_at_all and read_at_all
- *	killed		like independent, each rank on its own file, PATH.RANK; one rank
- *			is killed while it writes, and the other ranks do not wait for it
+ * independent  each rank has many MPI_File_iwrite_at in flight, of one block each;
+ *              then as many MPI_File_iread_at
+ * collective   all n ranks together call MPI_File_iwrite_at_all, in which each rank
+ *              writes every n-th block; then MPI_File_iread_at_all
+ * blocking     like collective, by MPI_File_write_at_all and read_at_all
+ * killed       like independent, but each rank has a file of its own, PATH.RANK;
+ *              one rank is killed while it writes, and the others do not wait for it
  *
  * Each word of the file encodes its position and the round in which it was written, so
- * that missing, late or misplaced data is noticed. Each rank reads what another rank
- * wrote. In `killed`, a rank appends the number of each written round to
+ * that missing, late or misplaced data shows. Each rank reads what another rank wrote.
+ * In `killed`, a rank that has written a round appends the round's number to
  * PATH.RANK.done.
  */
 #include <fcntl.h>
@@ -28,12 +29,12 @@
 #include <unistd.h>
 
 enum {
-	BLOCK = 12288, /* three pages, not a power of two */
+	BLOCK = 12288, /* in bytes: three pages, which is not a power of two */
 	BLOCKS = 48,   /* of each rank */
 	WORDS = BLOCK / 8,
 	ROUNDS = 4,
 	KILLED = 2,        /* the rank */
-	KILLED_ROUNDS = 8, /* rounds that the killed rank completes first */
+	KILLED_ROUNDS = 8, /* rounds of rank KILLED before it is killed */
 	OTHER_ROUNDS = 40, /* rounds of the other ranks */
 };
 
@@ -54,7 +55,7 @@ static void check(const char *what, int error)
 		fail(what, error);
 }
 
-/* Return: the offset of the rank's block i. */
+/* Return: the offset of block i of this rank in the file. */
 static MPI_Offset place(int of_rank, int i)
 {
 	return ((MPI_Offset)i * nr_ranks + of_rank) * BLOCK;
@@ -93,7 +94,7 @@ static void await(MPI_Request *requests, int nr, int count)
 	}
 }
 
-/* Make this rank's writes visible to the other ranks. */
+/* Sync the file, so that the other ranks see this rank's writes. */
 static void publish(MPI_File file)
 {
 	check("MPI_File_sync", MPI_File_sync(file));
@@ -123,7 +124,7 @@ static void independent(MPI_File file, int round)
 		compare(i, place(other, i), round);
 }
 
-/* Set the file view, so that this rank sees the blocks of rank of_rank only. */
+/* Set a file view, through which this rank sees only the blocks of rank of_rank. */
 static void view(MPI_File file, int of_rank)
 {
 	MPI_Datatype blocks;
@@ -193,9 +194,7 @@ static void share(const char *way, const char *path)
 	check("MPI_File_close", MPI_File_close(&file));
 }
 
-/*
- * The rank that is killed
- */
+/* The mode `killed`, in which one rank is killed */
 
 /* Kill the process while its main thread writes. */
 static void *kill_myself(void *unused)
@@ -241,7 +240,7 @@ static void write_alone(const char *path)
 		    1)
 			fail("the log", round);
 	}
-	/* Skip MPI_Finalize, which would wait for the killed rank. */
+	/* Exit without MPI_Finalize, which would wait for the killed rank. */
 	fflush(NULL);
 	_exit(0);
 }

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * order MODE ROUNDS [SEED]: checks that the order of submission holds
+ * order MODE ROUNDS [SEED]: checks that requests take effect in the order of submission
  *
- * This is an ordinary client of libaio, linked against it, and also runs on the kernel.
- * It works on an unlinked file in the current directory and ends with 1 at the first
- * byte or event that contradicts one of these:
+ * An ordinary client that is linked with libaio; it also runs on the kernel. It uses a
+ * file without a name in the current directory. It exits with status 1 at the first
+ * byte or event that violates one of these invariants:
  *
- *   O1  A read sees every buffered write, append and size-extending direct
- *       write that was submitted before it on that inode, through any
- *       descriptor, context or thread.
- *   O2  Such writes take effect in the order of submission.
- *   O3  The event of an fsync comes after the events of all writes that were
- *       submitted before it.
- *   O4  A read through the page cache sees no write that was submitted after
- *       it on that inode, through any descriptor, context or thread.
- *   O5  A buffered write takes effect after the direct requests of its bytes
- *       that were submitted before it. So does a write that extends the file.
- *   O6  Each accepted request has exactly one event (checked by batch_reap).
+ * O1  A read returns every buffered write, append and size-extending direct
+ *     write that was submitted before it for the same inode, through any
+ *     descriptor, context or thread.
+ * O2  Such writes take effect in the order of submission.
+ * O3  The event of an fsync comes after the events of all writes that were
+ *     submitted before it.
+ * O4  A read through the page cache returns no write that was submitted after
+ *     it for the same inode, through any descriptor, context or thread.
+ * O5  A buffered write takes effect after earlier direct requests for the same
+ *     bytes. So does a write that extends the file.
+ * O6  Each accepted request has exactly one event (batch_reap checks this).
  */
 #undef NDEBUG
 #include <assert.h>
@@ -31,15 +31,17 @@
 #include "batch.h"
 
 enum {
-	AREA = 1 << 20, /* size of the file's part in which ranges lie */
-	DEPTH = 8,      /* pairs of a write and a read in a deep batch */
+	AREA = 1 << 20, /* size of the part of the file that requests use */
+	/* pairs of a write and a read in a batch of mode_deep() */
+	DEPTH = 8,
 	NR_THREADS = 4,
 };
 static_assert(2 * DEPTH + 1 <= MAX_BATCH, "a deep batch and its sync");
 
-static uint32_t seed = 2463534242u; /* xorshift's standard seed; never 0 */
+/* the default seed of xorshift; a seed must not be 0 */
+static uint32_t seed = 2463534242u;
 
-/* xorshift: the same seed gives the same requests. */
+/* xorshift: with the same seed, all runs make the same requests. */
 static uint32_t draw(uint32_t below)
 {
 	static __thread uint32_t state;
@@ -52,7 +54,10 @@ static uint32_t draw(uint32_t below)
 	return state % below;
 }
 
-/* Draw a range of whole version numbers, or for O_DIRECT of whole blocks. */
+/*
+ * Draw a random range. Its start and length are multiples of `unit`, which is the size
+ * of a version number, or of a block for O_DIRECT.
+ */
 static void draw_range(size_t unit, size_t *ret_len, long long *ret_pos)
 {
 	*ret_len = (1 + draw((uint32_t)(MAX_LEN / unit))) * unit;
@@ -60,7 +65,7 @@ static void draw_range(size_t unit, size_t *ret_len, long long *ret_pos)
 		(long long)(draw((uint32_t)((AREA - MAX_LEN) / unit)) * unit);
 }
 
-/* O1, O3: write, read and sync one range in one batch. */
+/* O1, O3: in each batch, write a range, read it and sync. */
 static void pairs(long rounds, int write_fd, int read_fd, size_t unit)
 {
 	struct batch b;
@@ -94,7 +99,10 @@ static void mode_batch(long rounds)
 	close(fd);
 }
 
-/* O1: a buffered write, then an O_DIRECT read of the same file must see it. */
+/*
+ * O1: an O_DIRECT read must see a buffered write that was submitted before it to the
+ * same file.
+ */
 static void mode_direct_read(long rounds)
 {
 	int fd = file_new(), direct = file_again(fd, O_RDONLY | O_DIRECT);
@@ -104,7 +112,9 @@ static void mode_direct_read(long rounds)
 	close(fd);
 }
 
-/* O1 to O4: several writes of one range in flight, a read after each. */
+/*
+ * O1 to O4: in each batch, several writes of one range, each followed by a read of it.
+ */
 static void mode_deep(long rounds)
 {
 	int fd = file_new();
@@ -139,14 +149,17 @@ static void mode_deep(long rounds)
 	close(fd);
 }
 
-/* State that the threads of mode_threads share. */
+/* Shared by the threads of mode_threads() */
 static struct {
-	/* held during io_submit, which determines the order of writes */
+	/*
+	 * held while a thread numbers a write and submits it, so that writes are
+	 * submitted in the order of their numbers
+	 */
 	pthread_mutex_t lock;
-	/* under lock: number of the last submitted write */
+	/* under lock: version number of the write submitted last */
 	uint64_t version;
-	int fds[NR_THREADS]; /* of one file; immutable while threads run */
-	long rounds;         /* per thread; immutable while threads run */
+	int fds[NR_THREADS]; /* all of one file; immutable while threads run */
+	long rounds;         /* of each thread; constant while threads run */
 } shared = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void *submit_in_turn(void *arg)
@@ -182,8 +195,8 @@ static void *submit_in_turn(void *arg)
 }
 
 /*
- * O4: a read beyond the end of the file, followed by writes that extend it: an append,
- * a write that leaves a hole, and a direct write.
+ * O4: a read beyond the end of the file, then writes that extend it: an append, a write
+ * that leaves a hole, or a direct write. The read must end at the old end.
  */
 static void mode_before(long rounds)
 {
@@ -216,7 +229,10 @@ static void mode_before(long rounds)
 	close(fd);
 }
 
-/* O5: a direct write and a direct read across the file's end, then buffered writes. */
+/*
+ * O5: a direct write, and a direct read across the file's end, then buffered writes of
+ * the same bytes.
+ */
 static void mode_mixed(long rounds)
 {
 	int fd = file_new(), direct = file_again(fd, O_RDWR | O_DIRECT);
@@ -251,7 +267,10 @@ static void mode_mixed(long rounds)
 	close(fd);
 }
 
-/* O1 to O4 across threads, contexts and descriptors of one inode. */
+/*
+ * O1 to O4, with several threads, each with its own context and its own descriptor of
+ * one inode.
+ */
 static void mode_threads(long rounds)
 {
 	pthread_t threads[NR_THREADS];
@@ -276,8 +295,8 @@ static void mode_threads(long rounds)
 }
 
 /*
- * O1, O2: appends through two descriptors and contexts, then a read of all. Each word
- * of a record is the record's number.
+ * O1, O2: appends through two descriptors and two contexts, then a read of all. Each
+ * word of an appended record is the record's number.
  */
 static void mode_append(long rounds)
 {
@@ -319,7 +338,7 @@ static void mode_append(long rounds)
 	close(fd);
 }
 
-/* O1, O2: direct writes that extend the file and overlap, then a read. */
+/* O1, O2: overlapping direct writes that extend the file, then a read. */
 static void mode_extend(long rounds)
 {
 	int fd = file_new(), direct = file_again(fd, O_RDWR | O_DIRECT);

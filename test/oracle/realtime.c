@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * realtime: a real-time client that polls for events without waiting.
+ * realtime: a client with real-time priority that polls for events without waiting
  *
- * The client never yields its only processor. Other threads get only the time that the
- * kernel reserves for them, after nearly a second. (On the kernel this also happens if a
- * kernel thread serves the device, as for a loop device; here the file is in memory.) The
- * machine itself may stall and make one client late, but hardly three in a row.
+ * The client has real-time priority on one processor and never sleeps. Other threads on
+ * this processor, such as the library's workers, get only the time that the kernel
+ * reserves for them. This time comes after nearly a second; each read must complete
+ * earlier. (On the kernel, a read of a loop device waits for this time, because a
+ * kernel thread serves the device. Here the file is in memory.) A stall of the machine
+ * may make one client late. So up to three clients run, and one of them must succeed.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -25,7 +27,10 @@
 enum {
 	NR = 40,
 	BYTES = 4096,
-	/* A read takes about 12 ms, or 950 ms if it waits for the reserved time. */
+	/*
+	 * A read takes about 12 ms. A read that waits until the kernel lets other
+	 * threads run takes 950 ms.
+	 */
 	PATIENCE_MS = 500,
 	HANG_S = 100,
 	NR_CLIENTS = 3,
@@ -41,8 +46,8 @@ static void become_real_time(void)
 	CPU_SET(sched_getcpu(), &one);
 	assert(sched_setaffinity(0, sizeof(one), &one) == 0);
 	/*
-	 * The kernel kills the process if it does not yield the processor for this time, so
-	 * a bug does not block the machine.
+	 * If the process uses the processor for HANG_S seconds without a sleep, the
+	 * kernel kills it. So a bug does not block the machine.
 	 */
 	assert(setrlimit(RLIMIT_RTTIME, &most) == 0);
 	alarm(HANG_S);
@@ -65,7 +70,7 @@ static int64_t read_one(io_context_t ctx, struct iocb *read)
 	return now_ms() - since;
 }
 
-/* Return: whether each read completed within PATIENCE_MS. */
+/* Return: whether each read took less than PATIENCE_MS. */
 static bool be_a_client(void)
 {
 	char name[] = "realtime.XXXXXX", *buffer = aligned_alloc(BYTES, BYTES);
@@ -94,7 +99,9 @@ static bool be_a_client(void)
 
 int main(void)
 {
-	/* Each client is a separate process, with its own instance of the library. */
+	/*
+	 * Each client is a child process, because each process starts the library anew.
+	 */
 	for (int i = 0; i < NR_CLIENTS; i++) {
 		pid_t pid = fork();
 		int status;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reaper: a client that fills a context completely and reaps from the ring itself.
+ * reaper: a client that uses all slots of a context's ring, and reaps from the ring
+ * without system calls
  *
- * The ring of a context is ABI: QEMU, fio and others read events from it and advance
- * its head without a system call. Each request owns a slot of the ring from its
- * submission until its event is reaped. When all slots are owned, io_submit fails with
- * EAGAIN. This program prints how many requests were accepted, how the ring looks, and
- * how many events came out. The kernel and uaio must print the same lines. The program
- * stays on one CPU, because the kernel hands out slots to CPUs in batches.
+ * QEMU, fio and others read events from the ring of a context and advance its head
+ * without a system call, so the ring is ABI. A request occupies a slot of the ring from
+ * its submission until its event is reaped. When no slot is free, io_submit fails with
+ * EAGAIN. The program prints how many requests were accepted, the fields of the ring,
+ * and how many events it reaped. With the kernel and with uaio, it must print the same.
+ * It stays on one CPU, because the kernel hands out slots to CPUs in batches.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -33,7 +34,10 @@ struct ring {
 	struct io_event events[];
 };
 
-/* A function that reaps min_nr to nr events. Return: how many. */
+/*
+ * Reap at least min_nr and at most nr events.
+ * Return: how many.
+ */
 typedef int reap_fn(io_context_t ctx, int min_nr, int nr,
 		    struct io_event *events);
 
@@ -57,8 +61,8 @@ static int reap_by_hand(io_context_t ctx, int min_nr, int nr,
 	while (got < nr) {
 		uint32_t head = ring->head;
 		/*
-		 * Acquire: pairs with the producer's store of tail, which follows its store
-		 * of the event.
+		 * Acquire: pairs with the producer's store of the tail, which comes
+		 * after its store of the event.
 		 */
 		uint32_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 
@@ -70,14 +74,16 @@ static int reap_by_hand(io_context_t ctx, int min_nr, int nr,
 			continue;
 		}
 		events[got++] = ring->events[head];
-		/* Give the slot back to the producer, after the event was copied. */
+		/* The event is copied, so give its slot back to the producer. */
 		__atomic_store_n(&ring->head, (head + 1) % ring->nr,
 				 __ATOMIC_RELEASE);
 	}
 	return got;
 }
 
-/* The task: `total` reads of one kind, with as many in flight as the ring accepts. */
+/*
+ * The task: `total` reads of one length, with as many in flight as the ring accepts
+ */
 struct job {
 	io_context_t ctx;
 	struct iocb *cbs;
@@ -105,7 +111,10 @@ static void job_init(struct job *job, int total, size_t len)
 	}
 }
 
-/* Submit until the context accepts no more. Return: how many it accepted. */
+/*
+ * Submit requests until the context accepts no more.
+ * Return: how many it accepted.
+ */
 static int fill(struct job *job, int at_once)
 {
 	int before = job->submitted, ret = 0;
@@ -124,7 +133,9 @@ static int fill(struct job *job, int at_once)
 	return job->submitted - before;
 }
 
-/* Reap nr events. Check that each event is of a request that has had no event before. */
+/*
+ * Reap nr events. Check that each one belongs to a request that has had no event yet.
+ */
 static void drain(struct job *job, reap_fn *reap, int nr)
 {
 	struct io_event *events = calloc((size_t)nr, sizeof(*events));
@@ -143,7 +154,7 @@ static void drain(struct job *job, reap_fn *reap, int nr)
 	free(events);
 }
 
-/* Print the ring of a new context. */
+/* Print the fields of a new context's ring. */
 static void describe(int max_events)
 {
 	io_context_t ctx = NULL;
@@ -158,7 +169,10 @@ static void describe(int max_events)
 	assert(io_destroy(ctx) == 0);
 }
 
-/* Fill the ring, reap `step` events, fill it again, until `total` have completed. */
+/*
+ * Fill the ring, then reap `step` events and fill it again, until `total` requests have
+ * completed.
+ */
 static void overflow(int max_events, int total, int at_once, int step,
 		     const char *name, reap_fn *reap)
 {
@@ -213,7 +227,10 @@ int main(void)
 		overflow(32, 1270, 7, 1270, name, reap);
 		overflow(1, 1270, 1270, 1270, name, reap);
 		overflow(1000, 8192, 8192, 8192, name, reap);
-		/* Reap few events at a time, so that the ring wraps at each position. */
+		/*
+		 * Reap few events at a time, so that the ring wraps around at each
+		 * position.
+		 */
 		overflow(32, 1270, 1, 1, name, reap);
 		overflow(32, 1270, 1270, 50, name, reap);
 	}

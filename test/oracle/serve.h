@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by the io_uring servers of this directory: a listening socket, a ring, and the
- * end of the process. Each function ends the process with 1 if something fails.
+ * Functions that the io_uring servers of this directory share. They open a listening
+ * socket, prepare SQEs and handle completions. If a call fails, each function ends the
+ * process with status 1.
  *
  * A server prints its port, and serves until its standard input ends.
  */
@@ -32,8 +33,8 @@ _Noreturn static inline void serve_fail(const char *what, int line)
 }
 
 /*
- * Return: a socket that listens at any port. Its connections have small send buffers,
- * so that sends to a client that does not read block soon.
+ * Return: a socket that listens at a port of the kernel's choice. Its connections have
+ * small send buffers, so that sends soon block if the client does not read.
  */
 static inline int serve_listen(void)
 {
@@ -53,7 +54,7 @@ static inline int serve_listen(void)
 	return fd;
 }
 
-/* Return: the limit of descriptors. */
+/* Return: how many descriptors the process may have. */
 static inline size_t serve_nr_fds(void)
 {
 	struct rlimit limit;
@@ -62,7 +63,10 @@ static inline size_t serve_nr_fds(void)
 	return limit.rlim_cur;
 }
 
-/* Return: the next SQE. If the ring is full, submits what is prepared first. */
+/*
+ * If the submission queue is full, submit the prepared SQEs first.
+ * Return: the next free SQE.
+ */
 static inline struct io_uring_sqe *serve_sqe(struct io_uring *ring)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
@@ -74,13 +78,16 @@ static inline struct io_uring_sqe *serve_sqe(struct io_uring *ring)
 	return sqe;
 }
 
-/* Return: user data that encodes the kind of request and the descriptor. */
+/* Return: user data that contains the kind of the request and its descriptor. */
 static inline uint64_t serve_data(unsigned int what, int fd)
 {
 	return (uint64_t)what << 32 | (uint32_t)fd;
 }
 
-/* Submit, wait for completions, and call take() for each, until it returns nonzero. */
+/*
+ * Submit, wait for completions, and call take() for each of them, until take() returns
+ * another value than 0.
+ */
 static inline void serve(struct io_uring *ring,
 			 int (*take)(const struct io_uring_cqe *cqe))
 {

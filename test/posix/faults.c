@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * faults CASE WHERE: what the POSIX AIO of glibc gets wrong, one fault per case
+ * faults CASE WHERE: tests for faults of glibc's POSIX AIO, one fault in each case
  *
- * WHERE is `uaio` or `glibc`. On uaio, the case fails if it finds its fault. On glibc, the
- * case must find its fault, provided that the fault does not depend on timing and that this
- * is the glibc release that was examined; otherwise it only prints what it found. Some
- * events never happen on glibc: there the case waits a moment for them, and on uaio until a
+ * WHERE is `uaio` or `glibc`: the library that executes the requests. With uaio, a case
+ * fails if the fault occurs. With glibc, a case prints the outcome, and fails if the
+ * fault does not occur. But it does not fail if the fault depends on timing, or if this
+ * is not the glibc release that was examined. Some cases wait for an event that never
+ * happens with glibc. With glibc they wait only for a moment, with uaio until a
  * deadline.
  *
- * It runs in a directory of its own, under posix.py. On uaio, workers execute all requests
- * on files (UAIO_FORCE_WORKER). Files may be on a file system that answers requests when
- * the case lets it (slowfs.h).
+ * posix.py runs each case in a directory of its own. With uaio, workers execute all
+ * requests on files (UAIO_FORCE_WORKER). Some cases use files of a file system that
+ * answers requests when the case lets it (slowfs.h).
  */
 #include <aio.h>
 #include <errno.h>
@@ -67,7 +68,7 @@ static _Noreturn void give_up(const char *file, int line, const char *text,
 	_exit(1);
 }
 
-/* How long to wait for an event that never happens on glibc. */
+/* Return: how long to wait for an event that never happens with glibc. */
 static int patience_ms(void)
 {
 	return is_uaio ? DEADLINE_MS : MOMENT_MS;
@@ -86,7 +87,10 @@ static struct aiocb aiocb_of(int fd, void *buf, size_t nbytes, off_t offset)
 	return aiocb;
 }
 
-/* Wait for at most this time. Return: whether the request is complete. */
+/*
+ * Wait for at most `ms` milliseconds.
+ * Return: whether the request is complete.
+ */
 static bool await(const struct aiocb *aiocb, int ms)
 {
 	struct timespec timeout = { .tv_sec = ms / 1000,
@@ -123,11 +127,12 @@ static struct slowfs *slow(void)
 	return fs;
 }
 
-/* The cases. Each returns whether the behaviour was right. */
+/* The cases. Each returns true if the fault did not occur. */
 
 /*
- * One write fills the pipe and a second one waits, when the descriptor is closed and
- * another file gets it.
+ * One write fills a pipe, so a second write to the pipe waits. Then the program closes
+ * the pipe's descriptor, and another file gets this number. The bytes of both writes
+ * must go to the pipe.
  */
 static bool closed_and_reused(void)
 {
@@ -177,7 +182,10 @@ static void read_once(int fd)
 	REQUIRE(aio_return(&aiocb) == 1);
 }
 
-/* Wait for at most this time. Return: whether the process ends with status 0. */
+/*
+ * Wait for at most `ms` milliseconds.
+ * Return: whether the process ends with status 0.
+ */
 static bool ends_well(pid_t pid, int ms)
 {
 	int64_t deadline = now_ms() + ms;
@@ -217,7 +225,10 @@ static bool forked(void)
 	return nr_right == 5;
 }
 
-/* The other end sends nothing before it has received something. */
+/*
+ * The peer sends nothing before it has received something, so the write must not wait
+ * for the read that was submitted first.
+ */
 static bool both_directions(void)
 {
 	char question[] = "?", answer[2] = "";
@@ -269,7 +280,10 @@ static bool crowded(void)
 	return is_done;
 }
 
-/* The first write is answered, the others are held: is the sync complete too early? */
+/*
+ * The file's FUSE server answers the first write and holds the other writes. The sync
+ * must not complete before the other writes.
+ */
 static bool synced(void)
 {
 	enum { NR = 4 };
@@ -290,7 +304,7 @@ static bool synced(void)
 	REQUIRE(aio_fsync(O_SYNC, &sync) == 0);
 	slowfs_release_at(fs, SLOWFS_WRITE, 0);
 	REQUIRE(await(&writes[0], DEADLINE_MS));
-	/* On uaio the sync must not complete yet; on glibc it does. */
+	/* With uaio the sync must not complete yet; with glibc it does. */
 	await(&sync, is_uaio ? MOMENT_MS : DEADLINE_MS);
 	for (int i = 0; i < NR; i++)
 		nr_left += aio_error(&writes[i]) == EINPROGRESS;
@@ -341,7 +355,8 @@ static bool exited(void)
 	if (pid == 0)
 		write_and_exit(fd, NR, BLOCK, is_leaving);
 	/*
-	 * On glibc the process does not wait for its writes, so they need not be released.
+	 * With uaio, the process waits for its writes when it exits, so release the
+	 * held writes. With glibc it does not wait, so the server can still hold them.
 	 */
 	if (is_uaio) {
 		while (!__atomic_load_n(is_leaving, __ATOMIC_SEQ_CST))
@@ -403,12 +418,17 @@ static bool oddly_timed(void)
 	return nr_right == nr;
 }
 
-/* Reads that never complete, and a thread that queries them by aio_error(). */
+/*
+ * Reads of an empty pipe, which do not complete. A thread queries them by aio_error().
+ */
 enum { DEPTH = 32, LOOKS = 100000 };
 static struct aiocb asked[DEPTH];
 static uint32_t has_looked, is_over;
 
-/* After this prctl(), any system call but exit, read and write kills the thread. */
+/*
+ * A thread that calls aio_error(). In strict seccomp mode, a system call other than
+ * exit, read and write kills the thread.
+ */
 static void *look(void *arg)
 {
 	int nr_waiting = 0;
@@ -431,8 +451,8 @@ static double cpu_s(void)
 }
 
 /*
- * Keep 32 reads in flight until is_over is set. Find completed reads by calling aio_error()
- * only.
+ * Keep 32 reads in flight until is_over is set. Only aio_error() tells the thread that
+ * a read has completed.
  */
 static void *read_by_polling(void *arg)
 {
@@ -487,8 +507,8 @@ static bool polled_here(void)
 }
 
 /*
- * On glibc, use a child: its aio_error() makes a system call, which kills the thread that
- * holds glibc's lock, so the other threads hang.
+ * With glibc, run the case in a child. There, aio_error() makes a system call, which
+ * kills the calling thread while it holds glibc's lock. The other threads then hang.
  */
 static bool polled(void)
 {
@@ -518,7 +538,7 @@ static const struct {
 	{ "polled", polled, false },
 };
 
-/* Return: the exit status of the case. */
+/* Return: the exit status of the program. */
 static int judge(bool is_right, bool is_certain)
 {
 	if (is_uaio)
@@ -537,7 +557,10 @@ int main(int argc, char **argv)
 		if (argc != 3 || strcmp(argv[1], cases[i].name) != 0)
 			continue;
 		is_uaio = !strcmp(argv[2], "uaio");
-		/* Not exit(): on glibc, requests that never end may be left. */
+		/*
+		 * Do not call exit(). With glibc, a case may leave requests that never
+		 * end, and exit() could wait for them.
+		 */
 		int status = judge(cases[i].run(), cases[i].is_certain);
 		fflush(stdout);
 		_exit(status);

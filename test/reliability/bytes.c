@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bytes [--seed S] [--seconds N]: each byte of a stream arrives in its place, by io_uring
+ * bytes [--seed S] [--seconds N]: sends streams of bytes by io_uring; each byte must
+ * arrive in its place
  *
- * A world (one scenario) has NR_PAIRS streams. Each stream has a sender and a receiver,
- * each with its own ring and thread. The seed draws each stream's kind and both sides' ways
- * to move bytes. The byte at each position of a stream follows from the position alone. The
- * receiver compares every byte, and in the end how many came: all that the sender's
- * completions report. Each world leaves no descriptor behind.
+ * The program runs one scenario (a "world") after another. Each has NR_PAIRS streams. A
+ * stream has a sender and a receiver, each with its own ring and thread. The seed
+ * chooses the kind of each stream, and how its sender and receiver move bytes. Each
+ * byte follows from its position in the stream. The receiver compares every byte. In
+ * the end it must have got as many bytes as the sender's completions report. Each world
+ * must close all its descriptors.
  *
- * It makes the system calls of io_uring, so that it runs on the kernel's or on a library.
+ * The program makes io_uring's system calls itself. So it tests the kernel's io_uring,
+ * or that of a preloaded library.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -33,9 +36,9 @@ enum {
 	NR_PAIRS = 2,
 	RING = 16,
 	HANG_S = 120,
-	/* most bytes of a stream per world; half of it on average */
+	/* most bytes of a stream in a world; on average, half of that */
 	WORLD_BYTES = 48 << 20,
-	CHUNK = 64 << 10, /* most bytes of one send */
+	CHUNK = 64 << 10, /* most bytes in a send */
 	NR_CHUNKS = 8,    /* of a chain */
 	NR_BUFFERS = 8,   /* a power of two */
 	BUFFER = 16 << 10,
@@ -49,10 +52,11 @@ enum stream_kind { PIPE, UNIX, TCP, NR_STREAM_KINDS };
 enum sending { SENDS, VECTORS, ZERO_COPY, WRITES, NR_SENDINGS };
 
 enum receiving {
-	WHOLE,       /* one receive at a time, of a random length */
-	SHOTS,       /* multishot, a provided buffer each */
-	BUNDLES,     /* multishot, many provided buffers each */
-	INCREMENTAL, /* multishot, each provided buffer in parts */
+	WHOLE, /* one receive after another, each of a random length */
+	SHOTS, /* multishot; each completion has one provided buffer */
+	/* multishot; a completion may have several provided buffers */
+	BUNDLES,
+	INCREMENTAL, /* multishot; completions use parts of a provided buffer */
 	SPLICES,     /* splice into a pipe, then a linked read of that pipe */
 	NR_RECEIVINGS,
 };
@@ -61,13 +65,19 @@ struct stream {
 	enum stream_kind kind;
 	enum sending sending;
 	enum receiving receiving;
-	bool starves; /* gives buffers back only after ENOBUFS */
+	/*
+	 * the receiver provides buffers again only after a receive failed with ENOBUFS
+	 */
+	bool starves;
 	int in, out;
 	uint64_t goal, nr_sent, nr_received;
 	uint64_t random_sender, random_receiver;
 };
 
-/* The bytes from stream position p on are those from pattern[p % PERIOD] on. */
+/*
+ * The stream's bytes from position p on are the bytes of pattern[] from index p %
+ * PERIOD on.
+ */
 static char pattern[PERIOD + CHUNK];
 static uint64_t seed, state;
 static const char *program;
@@ -118,7 +128,10 @@ static void close_ring(struct uring *ring)
 	close(ring->fd);
 }
 
-/* Submit the prepared requests, and wait. Return: the next completion. */
+/*
+ * Submit the prepared requests and wait for a completion.
+ * Return: the next completion.
+ */
 static struct io_uring_cqe next(struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -135,7 +148,10 @@ static struct io_uring_cqe next(struct uring *ring)
  * senders
  */
 
-/* Prepare one request of the chain. Return: its length. */
+/*
+ * Prepare one send, linked to the next one of the chain.
+ * Return: how many bytes it sends.
+ */
 static uint32_t put_send(struct stream *stream, struct uring *ring,
 			 uint64_t position, struct iovec parts[2], uint32_t nr)
 {
@@ -172,9 +188,9 @@ static uint32_t put_send(struct stream *stream, struct uring *ring,
 }
 
 /*
- * Send a chain. A short write ends the chain. A zero-copy send posts a second completion
- * once its memory may be reused; the pattern is never changed, so that does not matter
- * here.
+ * Send a chain of linked requests. A short write breaks the chain. A zero-copy send
+ * posts a second completion once its memory may be reused; here the memory never
+ * changes, so only the number of completions matters.
  */
 static void send_chain(struct stream *stream, struct uring *ring)
 {
@@ -244,13 +260,15 @@ static void check(struct stream *stream, const char *bytes, uint32_t nr)
 	}
 }
 
-/* A ring of provided buffers, which are provided in the order of their ids. */
+/*
+ * A ring of provided buffers, which are always provided in the order of their ids.
+ */
 struct buffers {
 	struct io_uring_buf_ring *ring;
 	char (*memory)[BUFFER];
 	uint16_t tail, head; /* given; used */
-	uint32_t at;         /* bytes used of the buffer at head */
-	uint32_t nr_back; /* buffers that are used and not yet provided again */
+	uint32_t at;         /* bytes already used of the buffer at `head` */
+	uint32_t nr_back;    /* used buffers that are not yet provided again */
 };
 
 static void give(struct buffers *buffers, uint32_t nr)
@@ -296,8 +314,8 @@ static void close_buffers(struct buffers *buffers)
 }
 
 /*
- * nr bytes have arrived. They fill the buffers from the oldest provided one on, whose id is
- * bid.
+ * Account for nr received bytes. They must begin in the oldest provided buffer, whose
+ * id must be bid, and continue in the next ones.
  */
 static void use(struct stream *stream, struct buffers *buffers, uint32_t bid,
 		uint32_t nr, bool is_partly)
@@ -402,8 +420,8 @@ static void receive_whole(struct stream *stream, struct uring *ring)
 }
 
 /*
- * A splice may move fewer bytes than requested, which would break a normal link. So the
- * read is hard-linked to it.
+ * A splice may move fewer bytes than requested, which breaks a normal link. So a hard
+ * link starts the read.
  */
 static void receive_splices(struct stream *stream, struct uring *ring)
 {
@@ -426,7 +444,10 @@ static void receive_splices(struct stream *stream, struct uring *ring)
 			struct io_uring_cqe cqe = next(ring);
 
 			results[cqe.user_data - 1] = cqe.res;
-			/* At the end of the stream, the linked read would wait for ever. */
+			/*
+			 * The splice found the end of the stream. Close the pipe, so
+			 * that the linked read does not wait for ever.
+			 */
 			if (cqe.user_data == 1 && !cqe.res)
 				close(between[1]);
 		}
@@ -492,12 +513,18 @@ static void open_stream(struct stream *stream)
 		.random_sender = state ^ 1,
 		.random_receiver = state ^ 2,
 	};
-	/* A pipe cannot be sent to, only written to. Only TCP has zero-copy sends. */
+	/*
+	 * Bytes get into a pipe only by writes, not by sends. Only TCP has zero-copy
+	 * sends.
+	 */
 	if (stream->kind == PIPE && stream->sending != VECTORS)
 		stream->sending = WRITES;
 	if (stream->kind == UNIX && stream->sending == ZERO_COPY)
 		stream->sending = SENDS;
-	/* A multishot read uses its buffers as a multishot receive does. */
+	/*
+	 * A pipe gets multishot reads instead of receives; both use provided buffers in
+	 * the same way.
+	 */
 	if (stream->kind == PIPE && stream->receiving == BUNDLES)
 		stream->receiving = SHOTS;
 	if (stream->kind == PIPE)
@@ -546,8 +573,8 @@ static int64_t now_ns(void)
 }
 
 /*
- * Return: the lowest free descriptor. It is higher after a world that left a descriptor
- * open.
+ * Return: the lowest free descriptor. If a world leaves a descriptor open, a later call
+ * returns a higher one.
  */
 static int lowest_free(void)
 {

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * crash-client STATE FILE: writes records until it is killed, and notes in shared memory
- * which of them were reported durable
+ * crash-client STATE FILE: writes records until it is killed, and keeps in shared
+ * memory which of them were reported durable
  *
- * It is an ordinary client of kernel AIO, io_uring or POSIX AIO, by itself on the kernel,
- * or on a library that is preloaded. A record fills a slot of the file with one word, which
- * names its version and its slot. No slot has two writes at a time, but the page cache may
- * mix the words of a write in flight with those before it. In STATE (crash.h)
+ * The client uses kernel AIO, io_uring or POSIX AIO, with or without a preloaded
+ * library. A record fills a slot of the file with copies of one word, which contains
+ * the record's version and slot. A slot never has two writes in flight. While a write
+ * is in flight, the page cache may contain a mixture of old and new words. The members
+ * of STATE (crash.h) have these invariants:
  *
- *   C1  submitted[slot] has the version before its write is submitted;
- *   C2  reported[slot] has it once one of these has completed without error:
- *       - its write, if the write has RWF_DSYNC or RWF_SYNC, or the descriptor O_DSYNC;
- *       - a sync that was submitted after the write had completed;
- *       - the write and a sync that was submitted after it, if the interface promises
- *         that the sync includes the write: aio_fsync, io_uring's links and drains, and
- *         FSYNC of kernel AIO after buffered writes.
+ * C1  submitted[slot] contains a version before its write is submitted.
+ * C2  reported[slot] contains a version once one of these has completed without error:
+ *     - its write, if it has RWF_DSYNC or RWF_SYNC, or if its file has O_DSYNC;
+ *     - a sync that was submitted after the write had completed;
+ *     - the write, and a sync submitted after it, if the interface promises that the
+ *       sync includes the write: aio_fsync, io_uring's links and drains, and FSYNC of
+ *       kernel AIO after buffered writes.
  *
- * SYNC_FILE_RANGE reports nothing durable. The client exits with 1 at the first request
- * that fails, unless the file system has ended.
+ * A completed SYNC_FILE_RANGE makes no version durable. At the first request that
+ * fails, the client exits with 1, unless the round has ended.
  */
 #undef NDEBUG
 #include <aio.h>
@@ -42,7 +43,7 @@
 
 enum {
 	OPS_MAX = 16,
-	CHAIN_OPS = 3, /* two writes and their sync */
+	CHAIN_OPS = 3, /* requests in a chain: two writes and their sync */
 	BUFFER_BYTES = CRASH_WRITE_SLOTS * CRASH_SLOT_BYTES,
 	RING_ENTRIES = 64,
 	COUNT_EVERY = 16,
@@ -50,7 +51,7 @@ enum {
 
 enum kind { WRITE, SYNC, DATA_SYNC, SYNC_RANGE };
 
-/* How a write names its memory. */
+/* How a write describes its buffer */
 enum form { PLAIN, VECTORED, FIXED };
 
 struct op {
@@ -69,24 +70,26 @@ struct op {
 	uint32_t version;
 	struct iovec iov[2];
 	char *buffer; /* owns */
-	/* for a sync: the version of each slot that it makes durable */
+	/* for a sync: the version of each slot that the sync makes durable */
 	uint32_t covers[CRASH_SLOTS];
 };
 
 static struct {
 	struct crash_state *state;
 	uint64_t random;
-	int fds[2]; /* both of the same file; writes use fds[0] */
+	int fds[2]; /* two descriptors of one file; writes use fds[0] */
 	struct op ops[OPS_MAX];
 	unsigned nr_pending;
-	/* requests to submit with the next flush, in order */
+	/* the requests that the next flush() submits, in this order */
 	struct op *prepared[OPS_MAX];
 	unsigned nr_prepared;
 	/* by slot, versions */
 	uint32_t in_flight[CRASH_SLOTS]; /* or 0 */
-	uint32_t written[CRASH_SLOTS]; /* version of the last completed write */
-	uint32_t covered
-		[CRASH_SLOTS]; /* by a sync that completed before the write */
+	uint32_t written[CRASH_SLOTS]; /* versions whose write has completed */
+	/*
+	 * versions that a completed sync covers, although their write has not completed
+	 */
+	uint32_t covered[CRASH_SLOTS];
 } client;
 
 static uint32_t draw(uint32_t below)
@@ -97,7 +100,8 @@ static uint32_t draw(uint32_t below)
 static _Noreturn void fail(const char *what, long error)
 {
 	/*
-	 * The server has killed this process, but a killed process may run on for a moment.
+	 * If the round has ended, the server has killed this process, which may still
+	 * run for a moment. Then do not report the error.
 	 */
 	while (__atomic_load_n(&client.state->has_ended, __ATOMIC_SEQ_CST))
 		pause();
@@ -271,7 +275,7 @@ static void posix_begin(void)
 {
 }
 
-/* Submit writes, by aio_write() or lio_listio(). */
+/* Submit the writes, by aio_write() or lio_listio(). */
 static void posix_submit(struct aiocb **list, int nr)
 {
 	int ret = 0;
@@ -344,8 +348,9 @@ static struct op *posix_reap(int64_t *ret_res)
 
 static const struct door {
 	void (*begin)(void);
-	void (*flush)(void);                  /* submit what is prepared */
-	struct op *(*reap)(int64_t *ret_res); /* wait for a completion */
+	/* submits the prepared requests */
+	void (*flush)(void);
+	struct op *(*reap)(int64_t *ret_res); /* waits for a completion */
 	bool has_rw_flags;
 	unsigned nr_forms;
 } doors[] = {
@@ -385,7 +390,10 @@ static struct op *prepare(enum kind kind, int fd, uint32_t sqe_flags)
 	return op;
 }
 
-/* C1. Return: NULL if one of the slots has a write in flight. */
+/*
+ * Prepare a write of one or more slots, and set their submitted[] (C1).
+ * Return: NULL if one of the slots has a write in flight.
+ */
 static struct op *prepare_write(uint32_t sqe_flags)
 {
 	const struct door *door = &doors[client.state->door];
@@ -418,8 +426,8 @@ static struct op *prepare_write(uint32_t sqe_flags)
 }
 
 /*
- * The sync covers the completed writes. includes_queued: it covers the writes in flight
- * too.
+ * Prepare a sync that covers all completed writes. includes_queued: it also covers the
+ * writes in flight.
  */
 static struct op *prepare_sync(int fd, uint32_t sqe_flags, bool includes_queued)
 {
@@ -433,8 +441,8 @@ static struct op *prepare_sync(int fd, uint32_t sqe_flags, bool includes_queued)
 }
 
 /*
- * A sync without a linked write, by the descriptor of the writes or by the second
- * descriptor.
+ * Prepare a sync without a linked write. Its descriptor is fds[0], which the writes
+ * use, or fds[1].
  */
 static void prepare_some_sync(void)
 {
@@ -452,14 +460,14 @@ static void prepare_some_sync(void)
 		return;
 	}
 	/*
-	 * The sync includes writes in flight after a drain or, in POSIX AIO and buffered
-	 * kernel AIO, if it uses the descriptor of the writes.
+	 * Two kinds of sync include the writes in flight: a sync with a drain; and,
+	 * with POSIX AIO or buffered kernel AIO, a sync on the writes' descriptor.
 	 */
 	prepare_sync(fd, drains ? IOSQE_IO_DRAIN : 0,
 		     drains || (is_ordered && fd == client.fds[0]));
 }
 
-/* io_uring: one or two writes with a sync linked to them. */
+/* Prepare a chain of io_uring: one or two writes, and a sync linked to them. */
 static void prepare_chain(void)
 {
 	struct op *writes[CHAIN_OPS - 1], *sync;
@@ -517,8 +525,8 @@ static void complete_sync(const struct op *op)
 }
 
 /*
- * Count the requests that the library passed to the kernel's AIO or io_uring, if a library
- * is loaded.
+ * If a library is loaded, record how many requests it passed to the kernel's AIO and
+ * io_uring.
  */
 static void count(void)
 {

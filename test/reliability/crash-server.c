@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * crash-server STATE DEVICE: a file system that loses what was not synced
+ * crash-server STATE DEVICE: a FUSE file system that loses the data that was not synced
  *
- * A FUSE server without libfuse. DEVICE is the number of an open /dev/fuse that is mounted
- * and does not block. There is one file, "records". Written data stays in the server's own
- * memory and is lost when the server ends. A sync, and a write with O_DSYNC or O_SYNC,
- * copies the data that must be durable to the image in STATE (crash.h).
+ * A FUSE server without libfuse. DEVICE is the descriptor of /dev/fuse, already mounted
+ * and non-blocking. The file system has one file, "records". Written data stays in the
+ * server's own memory, so it is lost when the server ends. A sync, and a write with
+ * O_DSYNC or O_SYNC, copies the data that must be durable to the image in STATE
+ * (crash.h).
  *
- * Writes and syncs that wait at the same time are carried out in random order, and the
- * server waits for a moment now and then so that more of them arrive together. So a library
- * that starts a sync before the write that the sync has to include has returned loses that
- * write.
+ * If several writes and syncs wait, the server executes them in random order. Now and
+ * then it pauses, so that more requests wait. Suppose that a library starts a sync too
+ * early: a write that the sync must include has not returned yet. Then the server may
+ * execute the sync first, and the write is lost.
  *
- * When the round ends, the server kills the client, and fails like a machine without power:
- * it answers nothing more. It also ends when its standard input does.
+ * When the round ends, the server kills the client. Then it behaves like a machine
+ * without power: it answers no more requests. It also ends when its standard input
+ * ends.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -31,7 +33,7 @@
 #include "clock.h"
 #include "crash.h"
 
-/* newer than Linux 5.10 */
+/* lacking in the headers of Linux 5.10 */
 #ifndef FOPEN_PARALLEL_DIRECT_WRITES
 #define FOPEN_PARALLEL_DIRECT_WRITES (1 << 6)
 #endif
@@ -57,12 +59,11 @@ static struct {
 	char data[FILE_BYTES];
 	uint64_t bytes;
 	union request requests[HELD_MAX];
-	union request
-		/* The first nr_held requests are held back; the others are free. */
-		*held[HELD_MAX];
+	/* the first nr_held are waiting requests, the others are free */
+	union request *held[HELD_MAX];
 	unsigned nr_held;
 	uint32_t nr_carried_out;
-	int64_t ends_ns; /* or 0: not yet known */
+	int64_t ends_ns; /* when the round ends; 0: not yet known */
 } server;
 
 static uint32_t draw(uint32_t below)
@@ -80,7 +81,7 @@ static void answer(const struct fuse_in_header *request, int error,
 	};
 	struct iovec iov[] = { { &out, sizeof(out) }, { (void *)data, bytes } };
 
-	/* ENOENT: the requester no longer waits for the answer. */
+	/* ENOENT: the caller no longer waits for the answer. */
 	if (writev(server.fd, iov, 2) < 0)
 		assert(errno == ENOENT);
 }
@@ -175,7 +176,7 @@ static void do_write(const struct fuse_in_header *request)
 	memcpy(server.data + in->offset, in + 1, in->size);
 	if (end > server.bytes)
 		server.bytes = end;
-	/* O_SYNC has this bit, too. */
+	/* O_SYNC includes the bit O_DSYNC. */
 	if (in->flags & O_DSYNC)
 		make_durable(in->offset, end);
 }
@@ -196,7 +197,8 @@ static void end_round(void)
 {
 	server.ends_ns = 0;
 	/*
-	 * Set this before any request fails, so that the client knows why it gets errors.
+	 * Set this first: a client whose requests now fail must see that the round has
+	 * ended.
 	 */
 	__atomic_store_n(&server.state->has_ended, 1, __ATOMIC_SEQ_CST);
 	(void)kill((pid_t)server.state->pid, SIGKILL);
@@ -204,14 +206,17 @@ static void end_round(void)
 		_exit(0);
 }
 
-/* Carry out one of the held requests. */
+/* Execute one of the waiting requests, chosen at random. */
 static void carry_out(void)
 {
 	const struct crash_state *state = server.state;
 	unsigned at = draw(server.nr_held--);
 	union request *chosen = server.held[at];
 	const struct fuse_in_header *request = &chosen->header;
-	/* Count only after the client has started: a loop device sends requests before. */
+	/*
+	 * Count no request that comes before the client runs: a loop device makes such
+	 * requests.
+	 */
 	bool ends = state->pid && ++server.nr_carried_out == state->end_at;
 
 	server.held[at] = server.held[server.nr_held];
@@ -247,7 +252,7 @@ static void dispatch(const struct fuse_in_header *request)
 	case FUSE_READ: do_read(request); break;
 	case FUSE_WRITE:
 	case FUSE_FSYNC: server.nr_held++; break;
-	case FUSE_INTERRUPT: /* the request is answered all the same */
+	case FUSE_INTERRUPT: /* the interrupted request is answered as usual */
 	case FUSE_FORGET:
 	case FUSE_BATCH_FORGET: break; /* have no answer */
 	case FUSE_FLUSH:
@@ -266,12 +271,12 @@ static void receive(void)
 	else if (errno == ENODEV)
 		_exit(0); /* unmounted */
 			  /*
-			   * Otherwise the kernel has withdrawn the request (ENOENT): read
-			   * the next.
+			   * ENOENT: the kernel has withdrawn the request, so read the
+			   * next one.
 			   */
 }
 
-/* Return: how long to wait for requests; NULL: without a limit. */
+/* Return: how long to wait for the next request; NULL: without a limit. */
 static const struct timespec *patience(struct timespec *ret)
 {
 	int64_t ns = INT64_MAX;
@@ -282,7 +287,7 @@ static const struct timespec *patience(struct timespec *ret)
 		ns = server.ends_ns - now_ns();
 	if (ns == INT64_MAX)
 		return NULL;
-	/* The pause is below a second. */
+	/* tv_nsec suffices, because a pause is shorter than a second. */
 	*ret = (struct timespec){ .tv_nsec = ns < 0 ? 0 : ns };
 	return ret;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The workload of kernel AIO for fail-each: files, streams, O_DIRECT, and work beside a
- * fork.
+ * fail-each's workloads of kernel AIO: files, streams, O_DIRECT, and requests during a
+ * fork
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ static struct fail_job *add(const char *what, unsigned opcode, int fd,
 	return job;
 }
 
-/* Have the most recently added request signal the eventfd. */
+/* Let the request that was added last signal the eventfd. */
 static void add_signal(void)
 {
 	struct iocb *iocb = &aio.iocbs[aio.nr - 1];
@@ -55,7 +55,7 @@ static void add_signal(void)
 	iocb->aio_resfd = (uint32_t)aio.resfd;
 }
 
-/* Submit the added requests. A request that is refused is skipped. */
+/* Submit the added requests. If io_submit refuses a request, skip that request. */
 static void submit(void)
 {
 	struct iocb *list[NR_MAX];
@@ -90,7 +90,7 @@ static const char *first_pending(void)
 	return "nothing";
 }
 
-/* Wait until the request is complete. NULL: wait until all are. */
+/* Wait until this request is complete; NULL: until all are. */
 static void await(const struct fail_job *job)
 {
 	const struct timespec patience = { FAIL_PATIENCE_S, 0 };
@@ -116,7 +116,7 @@ static void await(const struct fail_job *job)
 	}
 }
 
-/* All requests are complete: free their slots. */
+/* Free the slots of all requests, which must be complete. */
 static void clear(void)
 {
 	need(aio.nr_pending == 0, "%s is left", first_pending());
@@ -138,7 +138,7 @@ static void begin(void)
 	need(aio.resfd >= 0, "there is no eventfd");
 }
 
-/* Destroy the context, which cancels the waiting requests. */
+/* Destroy the context. Its requests that still wait are cancelled. */
 static void end(void)
 {
 	long ret = uaio_aio_destroy(aio.handle);
@@ -147,14 +147,14 @@ static void end(void)
 	unit_close(aio.resfd);
 }
 
-/* Check that the eventfd has counted each event of the requests that name it. */
+/* Check that the eventfd has counted each event of the requests that signal it. */
 static void check_signals(void)
 {
 	const int64_t until =
 		uaio_now_ns() + FAIL_PATIENCE_S * INT64_C(1000000000);
 	uint64_t sum = 0, nr;
 
-	/* The event may be visible before the eventfd counts it. */
+	/* An event may be in the ring a moment before the eventfd counts it. */
 	while (sum < aio.nr_signals && uaio_now_ns() < until) {
 		if (read(aio.resfd, &nr, sizeof(nr)) > 0)
 			sum += nr;
@@ -175,7 +175,10 @@ static void write_files(struct fail_file *files, unsigned nr)
 	unsigned nr_syncs = 0;
 
 	for (unsigned f = 0; f < nr; f++) {
-		/* The first block has a vector, which the library must copy. */
+		/*
+		 * Add the last block first, so that the first iocb is a vectored write,
+		 * whose vector io_submit must copy.
+		 */
 		for (unsigned i = FAIL_BLOCKS; i-- > 0;) {
 			struct fail_block *block = &files[f].blocks[i];
 			bool is_plain = block->nr_pieces == 1;
@@ -250,7 +253,7 @@ static void work_on_files(void)
  * Streams
  */
 
-/* Two reads and a poll wait, and one write wakes all three. */
+/* Two reads and a poll wait. Then one write wakes them all. */
 static void work_on_stream(bool is_socket)
 {
 	static struct fail_stream stream;
@@ -283,7 +286,10 @@ static void work_on_stream(bool is_socket)
 	clear();
 }
 
-/* A poll is cancelled. A read stays pending although its file's descriptor is closed. */
+/*
+ * Cancel a poll of one pipe. Then close the descriptor of another pipe, on which a read
+ * waits. The read must still complete.
+ */
 static void cancel_and_close(void)
 {
 	static struct fail_stream idle, closed;
@@ -295,7 +301,10 @@ static void cancel_and_close(void)
 
 	fail_stream_open(&idle, false, 5);
 	fail_stream_open(&closed, false, 6);
-	/* Keep a duplicate, to count the bytes after the descriptor is closed. */
+	/*
+	 * Keep a duplicate of the descriptor. After the descriptor is closed, the test
+	 * counts the bytes that the pipe still contains through the duplicate.
+	 */
 	kept = fcntl(closed.from, F_DUPFD_CLOEXEC, 0);
 	need(kept >= 0, "there is no descriptor");
 	iocb = &aio.iocbs[aio.nr];
@@ -303,7 +312,10 @@ static void cancel_and_close(void)
 		   (void *)POLLIN, 0, 0, 0);
 	read = add("a read whose descriptor is closed", IOCB_CMD_PREAD,
 		   closed.from, buf, PIECE, 0, PIECE);
-	/* If no duplicate can be made, the read may fail so (doc/differences.md). */
+	/*
+	 * If the library cannot duplicate the descriptor, the read may fail with EBADF
+	 * (doc/differences.md).
+	 */
 	read->also = EBADF;
 	submit();
 	if (poll->is_accepted)
@@ -315,7 +327,7 @@ static void cancel_and_close(void)
 	unit_close(closed.from);
 	closed.from = kept;
 	fail_stream_put(&closed, PIECE);
-	/* A poll that could not be cancelled ends with the write. */
+	/* If the poll could not be cancelled, this write completes it. */
 	if (ret != -EINPROGRESS) {
 		poll->asked = POLLIN;
 		fail_stream_put(&idle, 1);
@@ -328,7 +340,7 @@ static void cancel_and_close(void)
 	clear();
 }
 
-/* Destroy the context while a read and a poll wait. */
+/* Submit a poll and a read that still wait when the caller destroys the context. */
 static void leave_waiting(struct fail_stream *stream)
 {
 	static char buf[PIECE];
@@ -364,11 +376,14 @@ void fail_work_aio(void)
 	fail_stream_close(&left);
 }
 
-/* O_DIRECT: the kernel's own AIO or io_uring may execute these requests */
+/* O_DIRECT requests, which the kernel's own AIO or io_uring may execute */
 
 static char direct[2][DIRECT_BLOCKS * DIRECT] __attribute__((aligned(DIRECT)));
 
-/* Return: a descriptor of the same file, with O_DIRECT if its file system has that. */
+/*
+ * Return: a second descriptor of the file, with O_DIRECT if the file system supports
+ * that.
+ */
 static int reopen_direct(int fd)
 {
 	char path[32];
@@ -435,7 +450,7 @@ static void read_direct(const struct fail_file *file)
 	clear();
 }
 
-/* Read and write aligned blocks, and then misaligned pieces. */
+/* Write and read aligned blocks, then misaligned pieces. */
 void fail_work_direct(void)
 {
 	static struct fail_file file;
@@ -465,7 +480,7 @@ static void work_in_child(void)
 	end();
 }
 
-/* A read waits in the parent while its child works with a context of its own. */
+/* A read waits in the parent while a child of fork() uses a context of its own. */
 void fail_work_fork(void)
 {
 	static struct fail_stream stream;
@@ -487,7 +502,7 @@ void fail_work_fork(void)
 		_exit(0);
 	}
 	need(waitpid(pid, &status, 0) == pid, "the child is lost");
-	/* The child has printed the reason. */
+	/* Status 1: the child has already printed why it failed. */
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 1)
 		_exit(1);
 	need(status == 0, "the child ends with status 0x%x", status);

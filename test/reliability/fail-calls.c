@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system calls that can fail, and the hook that makes one fail
+ * The system calls that can fail, and the hook that lets one of them fail
  *
- * An error is listed if the call's manual page has it and a correct program can get it: not
- * EBADF, EFAULT or EINVAL of arguments that are right. ENOSYS stands for a kernel or a
- * sandbox without the call (base/calls.h): there each call with the number fails. A call
- * whose row has no error cannot fail, and is only delayed.
+ * The table contains an error of a call if the call's manual page lists the error and a
+ * correct program can get it. So the table has no EBADF and no EFAULT. It has EINVAL
+ * only where the arguments are right but the kernel may refuse them. ENOSYS is the
+ * error of a kernel or a sandbox without the call (base/calls.h): with ENOSYS, all
+ * calls with this number fail. A call without errors in the table cannot fail; it is
+ * only delayed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +37,7 @@ enum {
 	NR_FUTEX_WAITV = 449,
 	NR_PIDFD_OPEN = 434,
 	NR_THREAD =
-		-1, /* pthread_create(), which is no system call of the library's */
+		-1, /* stands for pthread_create(), which is no system call */
 	DELAY_NS = 2000000,
 };
 
@@ -44,14 +46,19 @@ enum {
  */
 
 /*
- * A write to the library's own eventfd wakes a thread. The kernel never fails such a write.
+ * Return: whether the descriptor belongs to the library. If the call is a write, it is
+ * a write to the eventfd by which the library's threads wake each other. The kernel
+ * never fails this write.
  */
 static bool is_of_own(const long args[6])
 {
 	return uaio_ownfd_has((int)args[0]);
 }
 
-/* An 8-byte write to an eventfd: the counter is not full, so it succeeds. */
+/*
+ * Return: whether the call writes 8 bytes. This is a write to an eventfd, which
+ * succeeds, because the eventfd's counter is not full.
+ */
 static bool is_count(const long args[6])
 {
 	return args[2] == sizeof(uint64_t);
@@ -132,7 +139,7 @@ enum {
 	VECTOR = FAIL_CUT_VECTOR,
 };
 
-/* The first row that matches a call gives its errors. */
+/* For each call, the first row that matches it says how it may fail. */
 const struct fail_kind fail_kinds[] = {
 	/* data */
 	{ "pread64", SYS_pread64, NULL, DATA | BYTES, { EINTR, EIO } },
@@ -250,7 +257,7 @@ const struct fail_kind fail_kinds[] = {
 	  NULL,
 	  0,
 	  { EPERM, ENOMEM, ENOSYS } },
-	/* descriptors, and what a file is */
+	/* descriptors, and queries about a file */
 	{ "fcntl-dupfd", SYS_fcntl, is_duplication, 0, { EMFILE } },
 	{ "fcntl-query", SYS_fcntl, is_query, 0, { EINVAL } },
 	{ "fcntl-seal", SYS_fcntl, is_seal, 0, { EPERM } },
@@ -350,7 +357,7 @@ const struct fail_kind fail_kinds[] = {
 
 const unsigned fail_nr_kinds = NR_ELEMENTS(fail_kinds);
 
-/* Return: the row of the call, or -1. */
+/* Return: the index of the first row that matches the call; -1 if none does. */
 static int kind_of(long nr, const long args[6])
 {
 	for (unsigned i = 0; i < NR_ELEMENTS(fail_kinds); i++)
@@ -381,7 +388,10 @@ static bool can_be_cut(const struct fail_kind *kind, const long args[6])
 	       vector_bytes((const struct iovec *)args[1], args[2]) > 1;
 }
 
-/* Make the call with half of the bytes, or fewer. Return: the call's result. */
+/*
+ * Make the call with at most half of its bytes.
+ * Return: its result.
+ */
 static long cut(const struct fail_kind *kind, long nr, const long args[6])
 {
 	enum { NR_MAX = 8 };
@@ -408,7 +418,7 @@ static long cut(const struct fail_kind *kind, long nr, const long args[6])
 }
 
 /*
- * Return: whether ppoll() would return at once. A signal could not interrupt such a call.
+ * Return: whether ppoll() would return at once. Then no signal can interrupt the call.
  */
 static bool is_ready(const long args[6])
 {
@@ -419,8 +429,8 @@ static bool is_ready(const long args[6])
 }
 
 /*
- * Return: whether the call reads or writes a stream that is ready. A signal could not
- * interrupt such a call.
+ * Return: whether the call reads from or writes to a stream that is ready. Then the
+ * call would not block, so it cannot fail with EAGAIN.
  */
 static bool is_on_ready_stream(long nr, const long args[6])
 {
@@ -438,7 +448,7 @@ static bool is_on_ready_stream(long nr, const long args[6])
 	       poll(&pfd, 1, 0) > 0;
 }
 
-/* Return: whether the kernel would not return this error now. */
+/* Return: whether the kernel could not return this error in the present state. */
 static bool is_impossible(const struct fail_kind *kind, const long args[6])
 {
 	switch (fail_shared->fault.how) {
@@ -458,7 +468,10 @@ struct fail_shared *fail_shared;
 
 extern const char __executable_start[]; /* the linker's */
 
-/* Count the call. It is lock-free, since any thread of any process may be here. */
+/*
+ * Count a call of the site that `key` names. Use no locks, because any thread of any
+ * process may call this function.
+ */
 static void count(uint64_t key, bool has_cut)
 {
 	struct fail_site *sites = fail_shared->sites;
@@ -479,13 +492,17 @@ static void count(uint64_t key, bool has_cut)
 	fail_with("there are more than %d sites", (int)FAIL_SITES_MAX);
 }
 
-/* Return: whether this call is the one to fail. */
+/*
+ * Count a call of the site (instruction that makes system calls) that `key` names. Use
+ * no locks, because any thread of any process may call this function.
+ */
 static bool is_next(uint64_t key, bool has_cut)
 {
 	const struct fail_fault *fault = &fail_shared->fault;
 
 	/*
-	 * Fail each call with this number, as a kernel or a sandbox without the call does.
+	 * ENOSYS: fail each call with this number, as a kernel or a sandbox without the
+	 * call does.
 	 */
 	if (fault->how == ENOSYS)
 		return fail_kinds[fault->key & 0xffff].nr ==
@@ -494,7 +511,10 @@ static bool is_next(uint64_t key, bool has_cut)
 	       add_relaxed(&fail_shared->nr_seen, 1) + 1 == fault->n;
 }
 
-/* Make the call fail. Return: whether *ret_res is its result. */
+/*
+ * Apply the fault to the call.
+ * Return: whether *ret_res is the call's result. If not, the caller makes the call.
+ */
 static bool fail_call(const struct fail_kind *kind, const long args[6],
 		      long *ret_res)
 {
@@ -506,8 +526,7 @@ static bool fail_call(const struct fail_kind *kind, const long args[6],
 	if (how == FAIL_SHORT) {
 		*ret_res = cut(kind, kind->nr, args);
 		/*
-		 * O_DIRECT only moves whole blocks, so the shortened call fails: make the
-		 * full call.
+		 * With O_DIRECT a call for a part of a block fails: make the full call.
 		 */
 		if (*ret_res == -EINVAL)
 			return false;
@@ -522,7 +541,10 @@ static bool fail_call(const struct fail_kind *kind, const long args[6],
 	return how != FAIL_DELAY;
 }
 
-/* Return: whether *ret is the call's result, so that it is not made. */
+/*
+ * Count a system call of the library, and let it fail if the fault is for this call.
+ * Return: true if the call is not to be made; *ret_res is its result.
+ */
 static bool answer(long nr, const long args[6], uintptr_t caller, long *ret_res)
 {
 	const struct fail_kind *kind;
@@ -542,8 +564,8 @@ static bool answer(long nr, const long args[6], uintptr_t caller, long *ret_res)
 }
 
 /*
- * The function that makes the system call is inlined at each site, so the return address of
- * this hook names the site.
+ * The library's system call function is inlined, so this hook's return address tells
+ * which site made the call.
  */
 static __attribute__((noinline)) bool hook(long nr, const long args[6],
 					   long *ret_res)

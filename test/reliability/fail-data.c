@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Files and streams whose bytes are known, and what a result may be. */
+/*
+ * Files and streams with known bytes, and the results that requests on them may have.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -51,8 +53,8 @@ bool fail_may_end_with(int error)
 	if (!(kind->flags & FAIL_IS_DATA))
 		return error == EAGAIN || error == ENOMEM;
 	/*
-	 * After EAGAIN, EOPNOTSUPP or ENOSYS the library makes another call for the
-	 * request, so that no request ends with these.
+	 * After EAGAIN, EOPNOTSUPP or ENOSYS the library tries another call for the
+	 * same request, so no request may complete with these errors.
 	 */
 	return error == fault->how && error != EAGAIN && error != EOPNOTSUPP &&
 	       error != ENOSYS;
@@ -100,7 +102,7 @@ void fail_judge_value(const struct fail_job *job)
 	judge_error(job);
 }
 
-/* Return: how many bytes the request has certainly moved. */
+/* Return: how many bytes the request has moved, according to its result. */
 static size_t moved(const struct fail_job *job)
 {
 	fail_judge_count(job);
@@ -186,8 +188,8 @@ void fail_file_written(const struct fail_file *file, unsigned i,
 	     "a file cannot be read");
 	check(job->what, now, block->out, nr);
 	/*
-	 * If the request was refused, or reports how many bytes it wrote, the rest of the
-	 * block is unchanged.
+	 * If the request was refused, or wrote only a part of the block, the rest must
+	 * be unchanged. (A request that failed may have written anything.)
 	 */
 	fill(old, FAIL_BLOCK, ~block->salt);
 	if (!job->is_accepted || job->res > 0)
@@ -232,7 +234,7 @@ void fail_stream_put(struct fail_stream *stream, size_t nr)
 {
 	const char *next = fail_stream_next(stream, nr);
 
-	/* Count the bytes before they are written: a reader may read them at once. */
+	/* Count the bytes before writing them: a read may complete at once. */
 	stream->nr_put += nr;
 	need(write(stream->to, next, nr) == (ssize_t)nr,
 	     "a stream cannot be written");

@@ -3,16 +3,19 @@
  * fail-each [--seed S] [--seconds N] [--list] [--keep-going]
  *           [--case WORKLOAD/CALL@SITE:N:HOW]
  *
- * Make each system call of the library fail once, in each way that its manual page allows,
- * or return a short count, or take long. It fails if a request does not complete exactly
- * once, ends with an error that its interface does not have, or moves wrong bytes; if
- * anything is left behind; or if the library does not work as usual afterwards.
+ * The program lets each system call of the library fail once in each way that its
+ * manual page allows. It also lets calls return a short count, or take long. A case
+ * fails if a request does not complete exactly once, or moves wrong bytes. It fails if
+ * a request completes with an error that its interface (such as POSIX AIO) does not
+ * have. It also fails if a resource is left behind, or if the library does not work as
+ * usual afterwards.
  *
- * The cases are shuffled, always in the same order. The seed says at which case a run
- * starts: runs with seeds S, S+1, ... begin far apart. A run that has time for all cases
- * starts again. --case runs all cases whose names begin with that text. Of each site, only
- * the first CALLS_MAX calls of a workload are made to fail: later calls come from loops.
- * SITE is an address in the program: addr2line -fie PROGRAM SITE.
+ * The cases are shuffled, always in the same way. The seed chooses the case at which a
+ * run starts; runs with seeds S, S+1, ... start far apart. After the last case a run
+ * continues with the first. --case runs all cases whose names begin with its argument.
+ * A site is an instruction that makes system calls. In each workload, only the first
+ * CALLS_MAX calls of a site are made to fail, because a site with more calls is in a
+ * loop. SITE is an address in the program: addr2line -fie PROGRAM SITE.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,11 +39,15 @@
 enum {
 	CALLS_MAX = 12,
 	LEARN_ROUNDS = 3,
-	TRIES = 2, /* a call that is not made in every run may be missed once */
-	FAULTS = 3,   /* faults in one process, so that leaks add up */
-	KEPT_MAX = 8, /* requests in flight at once, in a workload */
+	/*
+	 * how often to run a case until it makes the call that is to fail; some runs do
+	 * not make this call
+	 */
+	TRIES = 2,
+	FAULTS = 3,   /* faults in each process, so that leaks add up */
+	KEPT_MAX = 8, /* most requests that a workload has in flight at once */
 	CASES_MAX = 1 << 17,
-	NR_CALLS_MAX = 512, /* numbers of system calls are below */
+	NR_CALLS_MAX = 512, /* exceeds all numbers of system calls */
 	STATUS_NOT_REACHED = 2,
 };
 
@@ -74,7 +81,8 @@ static struct {
 	const char *program;
 	uint32_t seed;
 	unsigned seconds;
-	const char *only; /* beginning of a case's name, or NULL */
+	/* --case: the beginning of the names of the cases to run; or NULL */
+	const char *only;
 	bool lists;
 	bool keeps_going;
 	unsigned nr_lost;
@@ -82,14 +90,13 @@ static struct {
 	struct test_case *cases;
 } sweep = { .seconds = 3 };
 
-/*
- * One case, in a process of its own
- */
+/* Functions that run one case, in a process of its own */
 
 static const struct workload *played;
 
 /*
- * For each workload: the most that the library still had afterwards, when no call failed.
+ * For each workload: the most descriptors and objects that the library kept after a run
+ * without a fault
  */
 static struct {
 	uint32_t nr_own_fds;
@@ -97,8 +104,8 @@ static struct {
 } left[NR_ELEMENTS(workloads)];
 
 /*
- * Return: whether a descriptor of the library refers to a file of the program. *ret_nr: how
- * many descriptors the library has.
+ * *ret_nr: how many descriptors the library has.
+ * Return: whether one of them refers to a file of the program.
  */
 static bool holds_file(uint32_t *ret_nr)
 {
@@ -119,16 +126,21 @@ static bool holds_file(uint32_t *ret_nr)
 }
 
 /*
- * If the library cannot read how many filters (seccomp) it has, then it only makes system
- * calls for which no sandbox kills the process (calls.h, I2), until the process ends. It
- * then has no io_uring, and serves streams with restrictions (doc/sandboxes.md).
+ * A fault may prevent the library from reading the number of seccomp filters. Then the
+ * library makes only the system calls that any program makes to wait for files
+ * (calls.h, I5). It has no io_uring and serves streams with restrictions
+ * (doc/sandboxes.md).
+ * Return: whether the library is in this state.
  */
 static bool is_limited(void)
 {
 	return !uaio_may_call(UAIO_CALL_MEMFD);
 }
 
-/* A closed ring may be freed only when the next ring is made. */
+/*
+ * Create and close a ring. This lets the library free the rings that were closed
+ * before: it may free them only when another ring is made or closed.
+ */
 static void make_ring(void)
 {
 	const struct io_uring_params params = { 0 };
@@ -140,9 +152,11 @@ static void make_ring(void)
 }
 
 /*
- * Return: whether the library has more than it has without a fault. After a fault the
- * library may keep one more poller, which is one object and two descriptors. The queue of
- * POSIX AIO is never closed. It keeps as many requests as were ever in flight at once.
+ * After a fault the library may keep one more poller (proc/poller.h), which is one
+ * object and two descriptors. The queue of POSIX AIO is never closed. It keeps as many
+ * request objects as were ever in flight at once.
+ * Return: whether, besides these, the library keeps more than after a run without a
+ * fault.
  */
 static bool is_more(uint32_t nr_fds, uint64_t nr_objects)
 {
@@ -173,7 +187,10 @@ static void check_leaks(void)
 		has_more = !learns && is_more(nr_fds, nr_objects);
 	} while ((counters.nr_contexts || holds || has_more) &&
 		 uaio_now_ns() < until);
-	/* The driver keeps a kernel io_uring, which has kernel threads. */
+	/*
+	 * Make the driver end. The driver is a thread (native/driver.h) that keeps a
+	 * kernel io_uring, which has kernel threads.
+	 */
 	uaio_driver_end_when_idle();
 	need(!holds, "the library keeps a file of the program's");
 	if (learns) {
@@ -193,11 +210,18 @@ static void configure(void)
 {
 	uaio_config.force_worker = played->force_worker;
 	uaio_config.backend = played->backend;
-	/* Then the library also counts how many requests are in which state. */
+	/*
+	 * With this, the library counts the requests in each state, for
+	 * unit_teardown().
+	 */
 	uaio_config.has_stats = true;
 }
 
-/* After a failed sync, the next sync succeeds although data was lost. */
+/*
+ * The kernel reports a failed writeback only once: the next sync succeeds although data
+ * was lost. So if the fault lets a sync fail, a request must complete with an error.
+ * Return: whether the fault did so, but no request completed with an error.
+ */
 static bool is_sync_error_lost(void)
 {
 	const struct fail_fault *fault = &fail_shared->fault;
@@ -209,7 +233,10 @@ static bool is_sync_error_lost(void)
 	       !load_relaxed(&fail_shared->nr_errors);
 }
 
-/* Start the library, run the workload several times with the fault, and then without it. */
+/*
+ * Start the library, run the workload several times with the fault, then once without
+ * it.
+ */
 static int play(void)
 {
 	const struct fail_fault *fault = &fail_shared->fault;
@@ -243,7 +270,10 @@ static int play(void)
 		       : 0;
 }
 
-/* Return: the result of play(); or -1 if the case fails, after printing the reason. */
+/*
+ * Run a case in a child process. If the case fails, print the reason.
+ * Return: the result of play(); -1 if the case fails.
+ */
 static int run(const struct workload *workload, const struct fail_fault *fault)
 {
 	int ret;
@@ -287,7 +317,10 @@ static void name_of(const struct test_case *test, char *ret_name)
 		       how_name(fault->how));
 }
 
-/* Return: a sort key that does not depend on the kind of case (a hash). */
+/*
+ * Return: a hash of the case. In the order of these hashes, similar cases are far
+ * apart.
+ */
 static uint32_t mix(const struct test_case *test)
 {
 	uint64_t x = test->fault.key * 0x9e3779b97f4a7c15u;
@@ -323,7 +356,10 @@ static void add_site(unsigned workload, const struct fail_site *site,
 	for (uint32_t n = 1; n <= at_most(site->nr_calls, CALLS_MAX); n++) {
 		for (unsigned i = 0;
 		     i < NR_ELEMENTS(kind->errors) && kind->errors[i]; i++) {
-			/* ENOSYS: one case is enough for all calls with this number. */
+			/*
+			 * With ENOSYS, all calls with the same number fail. So each
+			 * number needs only one case with ENOSYS.
+			 */
 			if (kind->errors[i] == ENOSYS &&
 			    is_absent[kind->nr % NR_CALLS_MAX])
 				continue;
@@ -338,8 +374,8 @@ static void add_site(unsigned workload, const struct fail_site *site,
 }
 
 /*
- * Run the workload without a fault, to learn which calls it makes. Return: false if the
- * workload fails.
+ * Run the workload without a fault, to find out which calls it makes.
+ * Return: false if the workload fails.
  */
 static bool learn(unsigned workload)
 {
@@ -354,7 +390,10 @@ static bool learn(unsigned workload)
 			return false;
 		left[workload].nr_own_fds = fail_shared->nr_own_fds;
 		left[workload].nr_objects = fail_shared->nr_objects;
-		/* The site keeps its slot, but is counted again in each round. */
+		/*
+		 * The site keeps its element of sites[] in the next round. Count its
+		 * calls from 0 again.
+		 */
 		for (unsigned j = 0; j < FAIL_SITES_MAX; j++) {
 			struct fail_site *site = &fail_shared->sites[j];
 
@@ -383,7 +422,7 @@ static int compare(const void *a, const void *b)
  * The sweep
  */
 
-/* Return: false if the case fails. */
+/* Return: false if the case fails and no more cases are to run. */
 static bool try_case(struct test_case *test)
 {
 	char name[NAME_MAX_BYTES];
@@ -406,8 +445,8 @@ static bool try_all(void)
 	const int64_t until =
 		uaio_now_ns() + sweep.seconds * INT64_C(1000000000);
 	/*
-	 * Multiplied by the golden ratio, so that runs with successive seeds begin far
-	 * apart.
+	 * The seed is multiplied by the golden ratio, so that runs with successive
+	 * seeds start far apart.
 	 */
 	const uint64_t from =
 		(uint64_t)(sweep.seed * 0x9e3779b1u) * sweep.nr >> 32;
@@ -421,7 +460,10 @@ static bool try_all(void)
 	return true;
 }
 
-/* Run all cases whose names begin with options.only, or print their names with --list. */
+/*
+ * Run all cases whose names begin with sweep.only; with --list, print the names of all
+ * cases.
+ */
 static bool try_named(void)
 {
 	char name[NAME_MAX_BYTES];

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fail-each: each system call of the library fails once, in each way that it may
+ * fail-each: lets each system call of the library fail once, in each way that it can
  *
- *   fail-calls.c   which calls can fail and how; the hook that makes one fail
- *   fail-data.c    files and streams whose bytes are known
- *   fail-aio.c, fail-posix.c, fail-ring.c, fail-socket.c
- *                  workloads, each of which checks all of its results
- *   fail-each.c    runs a workload once for each call and each way to fail
+ * fail-calls.c   which calls can fail and how; the hook that makes a call fail
+ * fail-data.c    files and streams with known bytes
+ * fail-aio.c, fail-posix.c, fail-ring.c, fail-socket.c
+ *                workloads, each of which checks all its results
+ * fail-each.c    runs a workload once for each call and each way to fail
  *
- * A site is an instruction that makes a system call. A case is the n-th call of one
- * site, in one workload, and a way to fail: an error number, a short count or a delay.
- * Each case has a process of its own. In that process the library starts, the workload
- * runs with the fault, and then runs again without one.
+ * A site is an instruction that makes a system call. A case is the n-th call of a site
+ * in a workload, together with a way to fail: an error number, a short count or a
+ * delay. Each case runs in a process of its own: the library starts, the workload runs
+ * with the fault, then again without it.
  */
 #ifndef FAIL_EACH_H
 #define FAIL_EACH_H
@@ -21,30 +21,38 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* Ways to fail other than an error number. */
+/* Ways to fail that are no error numbers */
 enum { FAIL_SHORT = -1, FAIL_DELAY = -2 };
 
-/* Flags of a kind of call: how a fault may affect a request. */
+/* Flags of a kind of call: what such a call does, and how it may fail */
 enum {
-	FAIL_IS_DATA =
-		1, /* a request makes this call, and may end with its error */
+	/*
+	 * the call executes a request, so the request may complete with the call's
+	 * error
+	 */
+	FAIL_IS_DATA = 1,
 	FAIL_IS_MADE =
-		2, /* the call takes effect although it returns an error */
-	FAIL_CUT_BYTES =
-		4, /* third argument: a length, which may be shortened */
-	/* second and third argument: an iovec array, which may be shortened */
+		2, /* the call takes effect even if it returns an error */
+	/* the third argument is a number of bytes, which may be reduced */
+	FAIL_CUT_BYTES = 4,
+	/*
+	 * the second and third argument are an iovec array, which may be shortened
+	 */
 	FAIL_CUT_VECTOR = 8,
-	/* ppoll(), which the library treats as "nothing is ready" on EINTR */
+	/* a ppoll() for which the library takes EINTR as "nothing is ready" */
 	FAIL_IS_POLL = 16,
 };
 
-/* A kind of system call, with the errors that its manual page allows here. */
+/*
+ * A kind of system call, with the errors that it may return here according to its
+ * manual page
+ */
 struct fail_kind {
 	const char *name;
 	long nr;
 	/*
-	 * Return: whether a call with this number is of this kind. NULL: every such call
-	 * is.
+	 * Return: whether a call with number nr is of this kind. If `is` is NULL, each
+	 * call with number nr is.
 	 */
 	bool (*is)(const long args[6]);
 	unsigned flags;
@@ -56,14 +64,18 @@ extern const unsigned fail_nr_kinds;
 
 enum { FAIL_SITES_MAX = 1024 };
 
-/* A site (instruction that makes system calls), and how often a workload reached it. */
+/*
+ * A site (instruction that makes system calls), and how often a workload has executed
+ * it
+ */
 struct fail_site {
-	uint64_t
-		/* the site's address in the program, and its kind; 0: a free slot */
-		key;
+	/*
+	 * fail_key() of the site's address in the program and its kind; 0: free
+	 * slot
+	 */
+	uint64_t key;
 	uint32_t nr_calls;
-	uint32_t
-		nr_cuts; /* number of these calls that can return a short count */
+	uint32_t nr_cuts; /* calls that can return a short count */
 };
 
 static inline uint64_t fail_key(uint32_t address, unsigned kind)
@@ -71,7 +83,7 @@ static inline uint64_t fail_key(uint32_t address, unsigned kind)
 	return (uint64_t)address << 16 | kind;
 }
 
-/* One fault: the n-th call (from 1) of the site fails in this way. */
+/* A fault: the n-th call of the site, counted from 1, fails in this way. */
 struct fail_fault {
 	uint64_t key; /* 0: none */
 	uint32_t n;
@@ -79,16 +91,16 @@ struct fail_fault {
 };
 
 /*
- * Shared memory of the sweep, the process of a case, and that process's children. All
+ * Memory that the main process, a case's process and that process's children share. All
  * members are atomic.
  */
 struct fail_shared {
-	uint32_t is_on; /* calls are counted, and may fail */
+	uint32_t is_on; /* system calls are counted, and may fail */
 	uint32_t nr_seen;
 	uint32_t is_done;   /* the fault has happened */
-	uint32_t nr_errors; /* requests that ended with an allowed error */
+	uint32_t nr_errors; /* requests that completed with an allowed error */
 	/*
-	 * The most descriptors and objects that the library still had after a workload
+	 * The most descriptors and objects that the library kept after a workload
 	 * without a fault.
 	 */
 	uint32_t nr_own_fds;
@@ -100,8 +112,8 @@ struct fail_shared {
 extern struct fail_shared *fail_shared;
 
 /*
- * Pass all system calls of the library to the fault injector. Call it once, before all
- * others.
+ * From now on, all system calls of the library pass through the fault injector. Call
+ * fail_hook() once, before all other functions.
  */
 void fail_hook(void);
 
@@ -119,39 +131,46 @@ _Noreturn void fail_with(const char *format, ...)
 			fail_with(__VA_ARGS__); \
 	} while (0)
 
-/* Whether every result has to be as if no call had failed. */
+/* Whether each result must be the same as if no call had failed. */
 extern bool fail_is_strict;
 
 /*
- * Waits take milliseconds. A wait that takes this many seconds counts as one that never
- * ends.
+ * A wait usually takes milliseconds. If it takes this many seconds, it counts as
+ * endless.
  */
 enum { FAIL_PATIENCE_S = 30 };
 
 /*
- * Return: whether a call of a front-end (kernel AIO, POSIX AIO, io_uring) may fail with
- * error, other than a request's.
+ * Return: whether a call of a front-end (kernel AIO, POSIX AIO, io_uring) may itself
+ * fail with this error.
  */
 bool fail_may_refuse(int error);
-/* Return: whether a request may end with error. */
+/* Return: whether a request may complete with this error. */
 bool fail_may_end_with(int error);
 
-/* A request of any front-end. */
+/* A request of any front-end */
 struct fail_job {
 	const char *what;
-	/* bytes requested; or the expected result of a request without bytes */
+	/*
+	 * how many bytes were requested; for a request without bytes, the expected
+	 * result
+	 */
 	int64_t asked;
-	int also; /* a further error that it may have if a call fails; or 0 */
+	/* another error with which the request may complete after a fault; or 0 */
+	int also;
 	int64_t res;
-	bool is_pending; /* accepted, and not yet complete */
+	bool is_pending; /* accepted, and not complete */
 	bool is_accepted;
 };
 
-/* Report each completion of the request here, exactly once. */
+/* Record the completion of a request. Call it exactly once for each request. */
 void fail_complete(struct fail_job *job, int64_t res);
-/* Check the result: a count of at least 1 (all bytes if strict), or an allowed error. */
+/*
+ * Check that the result is an allowed error, or a number of bytes that is at least 1.
+ * If fail_is_strict, all requested bytes must have been moved.
+ */
 void fail_judge_count(const struct fail_job *job);
-/* Check the result: job->asked, or an allowed error. */
+/* Check that the result is job->asked, or an allowed error. */
 void fail_judge_value(const struct fail_job *job);
 
 /*
@@ -161,12 +180,14 @@ void fail_judge_value(const struct fail_job *job);
 enum { FAIL_BLOCK = 512, FAIL_BLOCKS = 3, FAIL_VECTORS = 128 };
 
 /*
- * A file of FAIL_BLOCKS blocks. One request writes each block, then another request reads
- * it. The first block has one buffer, the second a short vector, the third a long one.
+ * A file of FAIL_BLOCKS blocks. Each block is written by one request, then read by
+ * another. The requests of the first block use a single buffer, those of the second
+ * block a short vector, and those of the third block a long vector.
  */
 struct fail_file {
-	int fd;    /* of requests */
-	int plain; /* descriptor of the same file, used without the library */
+	int fd; /* of requests */
+	/* a second descriptor of the file, used without the library */
+	int plain;
 	struct fail_block {
 		unsigned salt; /* varies the contents */
 		unsigned nr_pieces;
@@ -176,26 +197,27 @@ struct fail_file {
 };
 
 /*
- * fd is a descriptor of an empty file. The file uses it for everything; the caller closes
- * it.
+ * Initialize a file. fd refers to an empty file; both descriptors of `file` are set to
+ * fd. The caller closes fd.
  */
 void fail_file_open(struct fail_file *file, int fd, unsigned salt);
-/* Drop the written data from the page cache, if the file system allows that. */
+/* Remove the written data from the page cache, if the file system permits that. */
 void fail_file_cool(const struct fail_file *file);
 /*
- * The request has written block i: check the file's block, and write the part that it did
- * not write.
+ * Check what the request has written to block i, then write the part that it did not
+ * write.
  */
 void fail_file_written(const struct fail_file *file, unsigned i,
 		       const struct fail_job *job);
-/* The request has read block i: check the data. */
+/* Check what the request has read from block i. */
 void fail_file_read(const struct fail_file *file, unsigned i,
 		    const struct fail_job *job);
 
 enum { FAIL_STREAM_BYTES = 512 };
 
 /*
- * A pipe or a socket, and the bytes that pass through it. Each byte is read once, in order.
+ * A pipe or a pair of sockets, and the bytes that pass through. Each byte is read once,
+ * in order.
  */
 struct fail_stream {
 	int from, to;
@@ -205,19 +227,24 @@ struct fail_stream {
 
 void fail_stream_open(struct fail_stream *stream, bool is_socket,
 		      unsigned salt);
-/* Return: the next nr bytes to write to the stream. */
+/* Return: the next nr bytes that must be written to the stream. */
 const char *fail_stream_next(const struct fail_stream *stream, size_t nr);
 /* Write the next nr bytes, without the library. */
 void fail_stream_put(struct fail_stream *stream, size_t nr);
-/* The request has written the next nr bytes, or some of them: write the remaining bytes. */
+/*
+ * Account for a request that wrote the next nr bytes or some of them: write the rest.
+ */
 void fail_stream_written(struct fail_stream *stream, size_t nr,
 			 const struct fail_job *job);
-/* The request has read the bytes at buf: check that they follow all bytes read before. */
+/*
+ * Check that the bytes that the request has read to `buf` are the next ones of the
+ * stream.
+ */
 void fail_stream_read(struct fail_stream *stream, const void *buf,
 		      const struct fail_job *job);
 /*
- * Check that all bytes that were written and not read are still in the stream. Close both
- * ends.
+ * Check that the stream still contains all bytes that were written and not read. Close
+ * both ends.
  */
 void fail_stream_close(struct fail_stream *stream);
 

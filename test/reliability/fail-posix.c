@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The workload of POSIX AIO: files, streams, lists, cancels and notifications. */
+/*
+ * fail-each's workload of POSIX AIO: files, streams, lists, cancels and notifications
+ */
 #include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +22,7 @@ enum { NR_MAX = 32, PIECE = 24 };
 static struct {
 	unsigned nr;
 	uint32_t nr_calls,
-		nr_signals; /* atomic: number of notifications received */
+		nr_signals; /* atomic: notifications that have arrived */
 	uint32_t nr_calls_due, nr_signals_due;
 	struct fail_job jobs[NR_MAX];
 	struct aiocb aiocbs[NR_MAX];
@@ -119,7 +121,7 @@ static void await(const struct aiocb *aiocb)
 
 		need(uaio_now_ns() - before < FAIL_PATIENCE_S * 1000000000ll,
 		     "%s does not end", job->what);
-		/* A notification's signal may interrupt the wait. */
+		/* The signal of a notification may interrupt aio_suspend. */
 		need(ret == 0 || ret == -EINTR || fail_may_refuse(-ret),
 		     "aio_suspend returns %d", ret);
 	}
@@ -132,7 +134,7 @@ static void await_all(void)
 		await(&posix.aiocbs[i]);
 }
 
-/* Check that each request that named a notification has had it. */
+/* Check that each request that wanted a notification has had it. */
 static void check_notices(void)
 {
 	const int64_t until =
@@ -176,7 +178,7 @@ static void write_file(struct fail_file *file)
 		fail_file_written(file, i, job_of(writes[i]));
 }
 
-/* Read the file with lio_listio(), which waits for the reads. */
+/* Read the file by lio_listio(), which waits for the reads. */
 static void read_file(struct fail_file *file)
 {
 	struct aiocb *reads[FAIL_BLOCKS];
@@ -187,7 +189,10 @@ static void read_file(struct fail_file *file)
 			       file->blocks[i].in, FAIL_BLOCK,
 			       (off_t)i * FAIL_BLOCK, FAIL_BLOCK);
 	notify(reads[2], SIGEV_THREAD);
-	/* A request that lio_listio() does not reach counts as refused. */
+	/*
+	 * If lio_listio() fails before it submits a request, that request counts as
+	 * refused.
+	 */
 	for (unsigned i = 0; i < FAIL_BLOCKS; i++)
 		reads[i]->UAIO_AIOCB_ERROR = EAGAIN;
 	ret = uaio_posix_listio(LIO_WAIT, reads, FAIL_BLOCKS, NULL);
@@ -198,7 +203,7 @@ static void read_file(struct fail_file *file)
 	for (unsigned i = 0; i < FAIL_BLOCKS; i++) {
 		int error = uaio_posix_error(reads[i]);
 
-		/* A refused request has EAGAIN as its error. */
+		/* EAGAIN: lio_listio() refused the request. */
 		job_of(reads[i])->is_accepted = error != EAGAIN;
 		job_of(reads[i])->is_pending = error != EAGAIN;
 		if (error == EAGAIN)
@@ -251,7 +256,10 @@ static void work_on_stream(bool is_socket)
 	posix.nr = 0;
 }
 
-/* One read is cancelled. Another stays pending although its file's descriptor is closed. */
+/*
+ * Cancel a read of one pipe. Then close the descriptor of another pipe, on which a read
+ * waits. That read must still complete.
+ */
 static void cancel_and_close(void)
 {
 	static struct fail_stream idle, closed;
@@ -267,7 +275,10 @@ static void cancel_and_close(void)
 			1, 0, -ECANCELED);
 	kept = add("a read whose descriptor is closed", LIO_READ, closed.from,
 		   buf, PIECE, 0, PIECE);
-	/* If no duplicate can be made, the read may fail so (doc/differences.md). */
+	/*
+	 * If the library cannot duplicate the descriptor, the read may fail with EBADF
+	 * (doc/differences.md).
+	 */
 	job_of(kept)->also = EBADF;
 	submit(cancelled);
 	submit(kept);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The workload of io_uring on files and timers, with registered files and buffers. */
+/*
+ * fail-each's workload of io_uring on files and timers, with registered files and
+ * buffers
+ */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -21,7 +24,9 @@ static struct {
  * The client
  */
 
-/* Return: whether io_uring_setup() or io_uring_register() may fail with error. */
+/*
+ * Return: whether io_uring_setup() or io_uring_register() may fail with this error.
+ */
 static bool may_refuse_setup(int error)
 {
 	return fail_may_refuse(error) ||
@@ -85,7 +90,9 @@ uint64_t fail_ring_name(const struct fail_job *job)
 	return (uint64_t)(job - ring.jobs);
 }
 
-/* The client submits requests again that the ring did not accept. */
+/*
+ * Submit the added requests. If the ring does not accept all, submit the rest again.
+ */
 void fail_ring_submit(void)
 {
 	uint32_t left = uring_publish(&ring.uring);
@@ -176,14 +183,16 @@ void fail_ring_cancel(struct fail_job *job, fail_shot_fn *shot)
 {
 	struct fail_job *cancel = NULL;
 
-	/* The cancel request may itself fail, but only once. */
+	/* A fault may let the cancel request fail, but only once. */
 	for (unsigned i = 0; i < 2 && (!cancel || cancel->res < 0); i++) {
 		cancel = fail_ring_add("a cancellation", IORING_OP_ASYNC_CANCEL,
 				       -1, NULL, 0, 0, 0);
 		fail_ring_sqe()->addr = fail_ring_name(job);
 		fail_ring_submit();
 		fail_ring_await(cancel, shot);
-		/* The request has ended before, or is being executed. */
+		/*
+		 * The request had completed before the cancel, or is being executed.
+		 */
 		if (!fail_is_strict &&
 		    (cancel->res == -ENOENT || cancel->res == -EALREADY))
 			break;
@@ -199,8 +208,8 @@ void fail_ring_cancel(struct fail_job *job, fail_shot_fn *shot)
 static struct fail_file files[2];
 
 /*
- * Read or write one block of a file. The first block uses a registered buffer, or the file
- * is a registered one. The second block is left to a worker thread (IOSQE_ASYNC).
+ * Read or write block i of file f. The first block uses a registered buffer (file 0) or
+ * a registered file (file 1). The second block is left to a worker (IOSQE_ASYNC).
  */
 static struct fail_job *add_block(unsigned f, unsigned i, bool is_write)
 {
@@ -235,7 +244,9 @@ static struct fail_job *add_block(unsigned f, unsigned i, bool is_write)
 	return job;
 }
 
-/* The last write of each file is linked to an fsync. */
+/*
+ * Write the blocks of two files. An fsync is linked to the last write of each file.
+ */
 static void write_files(void)
 {
 	struct fail_job *writes[2][FAIL_BLOCKS], *syncs[2];
@@ -322,7 +333,7 @@ static void wait_for_times(void)
 	fail_ring_clear();
 }
 
-/* A read of an empty pipe ends by its linked timeout. */
+/* A read of an empty pipe, which its linked timeout cancels. */
 static void read_until_a_time(void)
 {
 	static struct fail_stream stream;
@@ -337,7 +348,10 @@ static void read_until_a_time(void)
 			      &soon, 1, 0, -ETIME);
 	fail_ring_submit();
 	fail_ring_await(timer, NULL);
-	/* If its timeout failed, the read waits for ever: cancel it. */
+	/*
+	 * If the timeout failed, the read would wait for ever: complete it by writing a
+	 * byte.
+	 */
 	if (timer->res != -ETIME && read->is_pending) {
 		fail_judge_value(timer);
 		read->asked = 1;
@@ -354,7 +368,7 @@ static void read_until_a_time(void)
 	fail_ring_clear();
 }
 
-/* Close the ring while a poll and a read wait. */
+/* Submit a poll and a read that still wait when the caller closes the ring. */
 static void leave_waiting(struct fail_stream *stream)
 {
 	static char byte;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The workload of io_uring on streams: waiting requests, multishot requests and cancels. */
+/*
+ * fail-each's workload of io_uring on streams: waiting requests, multishot requests and
+ * cancels
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,7 +25,7 @@ enum {
 	NR_STARTS = 8,
 };
 
-/* Two reads and a poll wait, and one write wakes all three. */
+/* Two reads and a poll wait. Then one write wakes them all. */
 static void work_on_stream(bool is_socket)
 {
 	static struct fail_stream stream;
@@ -62,7 +65,7 @@ static struct {
 	struct fail_stream stream;
 	struct io_uring_buf_ring *array;
 	char memory[BUFFERS][BUFFER_BYTES];
-	struct fail_job *job; /* NULL: there is none */
+	struct fail_job *job; /* the multishot receive; NULL: it has ended */
 } multi;
 
 static void provide(unsigned bid)
@@ -78,7 +81,7 @@ static void provide(unsigned bid)
 }
 
 /*
- * Check that the bytes of this shot (completion of the multishot receive) are next in the
+ * Check one completion of the multishot receive: its bytes must be the next ones of the
  * stream.
  */
 static void take_shot(struct fail_job *job, const struct io_uring_cqe *cqe)
@@ -94,7 +97,10 @@ static void take_shot(struct fail_job *job, const struct io_uring_cqe *cqe)
 	if (cqe->res > 0) {
 		need(cqe->flags & IORING_CQE_F_BUFFER && bid < BUFFERS,
 		     "a shot has no buffer");
-		/* A shot is short if the socket held fewer bytes than a buffer. */
+		/*
+		 * This completion may have fewer bytes than a buffer: the socket may
+		 * have contained no more.
+		 */
 		shot.asked = fail_is_strict ? cqe->res : BUFFER_BYTES;
 		fail_stream_read(&multi.stream, multi.memory[bid], &shot);
 		provide(bid);
@@ -137,7 +143,10 @@ static void unregister_buffers(void)
 	need(munmap(multi.array, ARRAY_BYTES) == 0, "memory stays mapped");
 }
 
-/* A receive that has ended, by a fault or without a buffer, is started again. */
+/*
+ * Receive by a multishot request. If the request ends because of a fault, or because no
+ * buffer was free, start it again.
+ */
 static void receive_multishot(void)
 {
 	unsigned nr_starts = 0;
@@ -208,7 +217,10 @@ static void poll_multishot(void)
 	}
 	if (poll->is_pending)
 		fail_ring_cancel(poll, count_poll);
-	/* After a fault the library may serve it as a poll of one shot. */
+	/*
+	 * After a fault, the library may execute the multishot poll as a poll that
+	 * completes only once.
+	 */
 	if (fail_is_strict)
 		fail_judge_value(poll);
 	fail_ring_await(NULL, NULL);
@@ -217,7 +229,8 @@ static void poll_multishot(void)
 }
 
 /*
- * A read is cancelled. A receive stays pending although its socket's descriptor is closed.
+ * Cancel a read of a pipe. Then close the descriptor of a socket, on which a receive
+ * waits. The receive must still complete.
  */
 static void cancel_and_close(void)
 {
@@ -235,7 +248,10 @@ static void cancel_and_close(void)
 	receive = fail_ring_add("a receive whose descriptor is closed",
 				IORING_OP_RECV, closed.from, buf, PIECE, 0,
 				PIECE);
-	/* If no duplicate can be made, the receive may fail so (doc/differences.md). */
+	/*
+	 * If the library cannot duplicate the descriptor, the receive may fail with
+	 * EBADF (doc/differences.md).
+	 */
 	receive->also = EBADF;
 	fail_ring_submit();
 	fail_ring_cancel(read, NULL);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The contents of cells, and which thread owns which cell. */
+/*
+ * The contents of cells (pieces of a file, files.h), and which thread owns each cell.
+ */
 #include "files.h"
 
 #include <inttypes.h>
@@ -9,8 +11,9 @@
 enum { WORDS = CELL / 8 };
 
 /*
- * Lengths of stripes: for buffered writes in cells, so that owners share pages; for direct
- * writes in pages.
+ * Lengths of stripes (adjacent cells with one owner). In the half of the file with
+ * buffered writes, a length is a number of cells, so that several owners share a page.
+ * In the half with direct writes, a length is a number of pages.
  */
 static const uint8_t buffered_lengths[] = { 5, 3, 37, 1, 18 };
 static const uint8_t direct_lengths[] = { 1, 4, 2, 9 };
@@ -56,8 +59,8 @@ static void make_words(uint64_t words[WORDS], unsigned cell, uint32_t version)
 	words[0] = place;
 	words[1] = (uint64_t)run.round << 8 | run.owners[cell];
 	/*
-	 * Successive words differ little, so that a file system that compresses has
-	 * something to compress.
+	 * The words differ little from each other, so that a file system that
+	 * compresses has something to compress.
 	 */
 	for (unsigned i = 2; i < WORDS; i++)
 		words[i] = key + i;
@@ -79,7 +82,10 @@ static bool is_version(const char *bytes, unsigned cell, uint32_t version)
 	return !memcmp(bytes, words, CELL);
 }
 
-/* Return: whether each byte equals that byte of one of these versions. */
+/*
+ * Return: whether each byte equals the byte at the same place in one of the versions
+ * `low` to `high`.
+ */
 static bool is_mixture(const char *bytes, unsigned cell, uint32_t low,
 		       uint32_t high)
 {
@@ -94,7 +100,7 @@ static bool is_mixture(const char *bytes, unsigned cell, uint32_t low,
 	return !memchr(is_known, false, CELL);
 }
 
-/* Describe what the bytes are instead. */
+/* Write to `ret` what the bytes are: zeros, a version of a cell, or neither. */
 static void describe(const char *bytes, char *ret, size_t ret_bytes)
 {
 	uint64_t words[WORDS];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that read and write cells, and check what they have read. */
+/*
+ * The client threads, which read and write cells (pieces of a file, files.h), and check
+ * what they read.
+ */
 #include "files.h"
 
 #include <errno.h>
@@ -14,9 +17,14 @@
 #include "clock.h"
 
 enum {
-	GUARD = 64, /* bytes around a buffer that a read must not change */
+	/* guard bytes before and after a buffer, which a read must not change */
+	GUARD = 64,
 	GAP_MAX = 32,
-	HOT_CELLS = 384, /* cells of each half that most requests use */
+	/*
+	 * in each half of the file: number of adjacent cells on which most requests are
+	 * at a time
+	 */
+	HOT_CELLS = 384,
 	HOT_MS = 40,
 	POISON = 0xa5,
 };
@@ -99,7 +107,7 @@ static char *map_file(unsigned owner)
 	char *memory = map(fd, owner);
 
 	close(fd);
-	/* ENODEV: a FUSE file without page cache cannot be mapped. */
+	/* ENODEV: a FUSE file without a page cache cannot be mapped. */
 	if (!memory && errno == ENODEV)
 		memory = map(-1, owner);
 	return memory;
@@ -135,8 +143,9 @@ static char *span_end(const struct slot *slot)
 }
 
 /*
- * Choose memory and vectors. Direct requests are aligned to 512 bytes. A direct read never
- * goes to a mapped file: Linux does not expect a device to write to such pages.
+ * Choose the memory and the vectors of a request. Direct requests are aligned to 512
+ * bytes. A direct read never goes to a mapped file: Linux does not expect a device to
+ * write to such pages.
  */
 static void place(struct client *client, struct slot *slot)
 {
@@ -215,7 +224,10 @@ static void gather(const struct client *client, const struct slot *slot,
  * Drawing requests
  */
 
-/* Return: a cell near which all threads work for the moment, so that requests meet. */
+/*
+ * Return: a cell, usually near the place where all threads work at the moment, so that
+ * several threads have requests on the same cells.
+ */
 static unsigned hot_cell(struct client *client, bool is_direct)
 {
 	uint64_t moment = run.seed + (uint64_t)(now_ms() / HOT_MS);
@@ -227,12 +239,14 @@ static unsigned hot_cell(struct client *client, bool is_direct)
 	return is_direct ? REGION_CELLS + cell : cell;
 }
 
-/* Return: the oldest version of the cell that a read submitted now may return. */
+/*
+ * Return: the oldest version of the cell that a read may return if it is submitted now.
+ */
 static uint32_t oldest(const struct client *client, unsigned cell)
 {
 	uint32_t done = load(&shared->done[cell]), accepted;
 
-	/* Reads of io_uring have no order relative to writes. */
+	/* io_uring does not order reads relative to writes. */
 	if (!is_in_process_of(client, cell) || client->door == IO_URING)
 		return done;
 	if (run.owners[cell] == client->owner && client->door == KERNEL_AIO &&
@@ -274,7 +288,7 @@ static void draw_read(struct client *client, struct slot *slot)
 }
 
 /*
- * Return: whether the write may be in flight together with the client's current requests.
+ * Return: whether the write may be in flight together with the client's other requests.
  */
 static bool may_write(const struct client *client, const struct slot *slot)
 {
@@ -300,7 +314,10 @@ static void draw_range(struct client *client, struct slot *slot)
 
 	while (stripe->first + stripe->nr <= cell)
 		stripe++;
-	/* Find the owner's next stripe, and continue at the start after the last one. */
+	/*
+	 * Find the next stripe of this owner in the half of the file that
+	 * slot->is_direct selects. After the last stripe comes the first.
+	 */
 	while (stripe->owner != client->owner ||
 	       is_direct_cell(stripe->first) != slot->is_direct)
 		if (++stripe == run.stripes + NR_STRIPES)
@@ -329,7 +346,10 @@ static bool draw_write(struct client *client, struct slot *slot)
 	return true;
 }
 
-/* Return: false if no request is possible at the moment. */
+/*
+ * Choose a request at random.
+ * Return: false if the chosen one is not possible at the moment.
+ */
 static bool draw_request(struct client *client, struct slot *slot)
 {
 	uint64_t *random = &client->random;
@@ -354,11 +374,11 @@ static bool draw_request(struct client *client, struct slot *slot)
 	return false;
 }
 
-/* From submission to completion */
+/* What happens to a request from its submission to its completion */
 
 /*
- * The requests are accepted: io_submit has returned, or another interface has accepted
- * them.
+ * Record that the interface has accepted the requests: the submitting call has
+ * returned.
  */
 static void note_submitted(struct client *client, struct slot **list,
 			   unsigned nr)
@@ -431,7 +451,9 @@ static void check_read(struct client *client, const struct slot *slot,
 
 		if (high == UINT32_MAX)
 			high = load(&shared->started[cell]);
-		/* Cells beyond the end of the file count as version 0, the hole. */
+		/*
+		 * Cells beyond the end of the file count as zeros, which are version 0.
+		 */
 		cell_check(i < nr_cells ? client->linear + (size_t)i * CELL
 					: hole,
 			   cell, slot->low[i], high,
@@ -473,7 +495,10 @@ static void reap(struct client *client, bool waits)
 		complete(client, results[i].slot, results[i].res);
 }
 
-/* L6: when io_destroy returns, all accepted writes have been executed. */
+/*
+ * Destroy the context and create another one. When io_destroy returns, all accepted
+ * writes must have been executed (L6).
+ */
 static void replace_context(struct client *client)
 {
 	door_close(client);
@@ -491,7 +516,10 @@ static void replace_context(struct client *client)
 void client_run(struct client *client)
 {
 	_Alignas(PAGE) char stack[NR_SLOTS][AREA];
-	/* The kernel's io_destroy takes 20 ms. */
+	/*
+	 * Without the library, replace the context more rarely: the kernel's io_destroy
+	 * takes 20 ms.
+	 */
 	uint32_t nr_between = run.is_uaio ? 100 : 1000;
 
 	client->areas[ON_STACK] = stack[0];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests by kernel AIO, POSIX AIO and io_uring. */
+/* The three interfaces of the clients: kernel AIO, POSIX AIO and io_uring. */
 #include "files.h"
 
 #include <errno.h>
@@ -143,7 +143,7 @@ static void posix_submit(struct client *client, struct slot **list, unsigned nr)
 	for (unsigned i = 0; i < nr; i++) {
 		struct aiocb *aiocb = posix_prepare(list[i]);
 
-		/* lio_listio makes no syncs. */
+		/* lio_listio has no operation for a sync. */
 		if (is_list && list[i]->what != SYNC)
 			aiocbs[nr_listed++] = aiocb;
 		else if (posix_submit_one(list[i]))

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Ways to end a process, or to replace its program, right after it submitted writes. */
+/*
+ * Ways to end a process, or to replace its program, right after it has submitted
+ * writes.
+ */
 #include "files.h"
 
 #include <pthread.h>
@@ -50,7 +53,7 @@ static void by_signal(void)
 static const struct way {
 	const char *name;
 	void (*leave)(void);
-	int status; /* as waitpid() has it */
+	int status; /* in the format of waitpid() */
 } ways[] = {
 	{ "exit", by_exit, STATUS << 8 },
 	{ "_exit", by_underscore_exit, STATUS << 8 },
@@ -72,8 +75,10 @@ struct leaving leaving_draw(uint64_t *random)
 	leaving.door = draw(random, NR_DOORS);
 	leaving.random = *random * 0x5851f42d4c957f2du;
 	/*
-	 * pthread_exit() leaves the process running while other threads do: uaio's threads
-	 * stay five seconds or more, those of glibc's POSIX AIO one second.
+	 * After pthread_exit() in main(), the process lives until its other threads
+	 * have ended. Idle threads of uaio end after five seconds or more. Those of
+	 * glibc's POSIX AIO end after one second. So let at most one process end in
+	 * this way, and only in long runs.
 	 */
 	if (ways[leaving.way].leave == by_pthread_exit) {
 		if (!run.is_long || has_ended_main)
@@ -120,8 +125,9 @@ void leaving_settle(const struct leaving *leaving, int status)
 				 load(&shared->accepted[cell]));
 		else
 			/*
-			 * The next process is not blamed for a write that was lost with
-			 * this process.
+			 * The ended process may have lost writes that it had submitted.
+			 * Do not count these writes as completed: no later check may
+			 * expect them.
 			 */
 			shared->accepted[cell] = shared->done[cell];
 	}

@@ -2,10 +2,11 @@
 /*
  * files --seed S --seconds N [--fuse plain|cached|async] [--keeps-apart]
  *
- * The coordinator: it runs rounds, starts processes, and checks the final contents of the
- * file. files.h says what the program checks. With --fuse the coordinator mounts a FUSE
- * file system of that kind on ./slow and works there; --keeps-apart says that the file
- * system never mixes a buffered write with a buffered read.
+ * The coordinator runs rounds, starts processes, and checks the final contents of the
+ * file. files.h says what the program checks. With --fuse, the coordinator mounts a
+ * FUSE file system on ./slow and works there; the argument is the kind of file system.
+ * With --keeps-apart, the file system never mixes a buffered write with a buffered
+ * read.
  */
 #include "files.h"
 
@@ -32,9 +33,13 @@
 #include "slowfs.h"
 
 enum {
-	PATIENCE_S = 120, /* seconds allowed beyond --seconds */
+	/* in seconds: how much longer than --seconds a run may take */
+	PATIENCE_S = 120,
 	ROUND_NS = 1000000000,
-	/* each round has its own file, and slowfs has only 16 */
+	/*
+	 * Most rounds on a FUSE file system: each round uses another file, and slowfs
+	 * (the tests' FUSE server) can have only 16 files.
+	 */
 	FUSE_ROUNDS_MAX = 12,
 	FILE_BYTES = NR_CELLS * CELL,
 	MAPPED_BYTES = NR_OWNERS * NR_SLOTS * AREA,
@@ -49,9 +54,9 @@ static struct {
 	double seconds;
 	const char *fuse;              /* which; or NULL */
 	pid_t processes[NR_PROCESSES]; /* 0: has ended */
-	int direct;                    /* a descriptor of the round's file */
+	int direct;                    /* the round's file, with O_DIRECT */
 	uint64_t random;
-	unsigned nr_left; /* processes that left with writes in flight */
+	unsigned nr_left; /* processes that ended with writes in flight */
 } coordinator;
 
 static sigjmp_buf to_main;
@@ -149,8 +154,8 @@ static pid_t fork_child(void)
 }
 
 /*
- * Wait for this child. Return: its status. Other children may end meanwhile, but must not
- * fail.
+ * Wait until this child ends. Other children may end meanwhile, but must not fail.
+ * Return: its status.
  */
 static int await(pid_t wanted)
 {
@@ -171,11 +176,9 @@ static int await(pid_t wanted)
 	}
 }
 
-/*
- * What the file holds
- */
+/* What the file contains */
 
-/* Check cells that no thread writes meanwhile. */
+/* Check cells to which no thread writes meanwhile. */
 static void check_cells(int fd, unsigned first, unsigned nr, const char *reader)
 {
 	static char bytes[BYTES_MAX] __attribute__((aligned(PAGE)));
@@ -188,7 +191,10 @@ static void check_cells(int fd, unsigned first, unsigned nr, const char *reader)
 		uint32_t started = load(&shared->started[cell]);
 		uint32_t done = load(&shared->done[cell]);
 
-		/* A process may have ended before its write was executed. */
+		/*
+		 * The owner LEAVER is a process that ends soon after it has submitted
+		 * writes. It may have ended before its last write was executed.
+		 */
 		cell_check(bytes + (size_t)i * CELL, cell,
 			   run.owners[cell] == LEAVER ? done : started, started,
 			   true, reader);
@@ -237,15 +243,16 @@ static int open_or_fail(const char *path, int flags)
 	return fd;
 }
 
-/* Make an empty file, a file with a hole, or one with unwritten blocks. */
+/* Make an empty file, a file with one hole, or a file of unwritten blocks. */
 static void make_file(void)
 {
 	unsigned kind = draw(&coordinator.random, 3);
 	int fd;
 
 	/*
-	 * On FUSE, a direct read beyond the end of a file by Linux 6.18's io_uring returns
-	 * the beginning of the range once more.
+	 * On FUSE, io_uring of Linux 6.18 has a bug. If a direct read goes beyond the
+	 * end of the file, its buffer gets the beginning of the data twice. So give the
+	 * file its full length now.
 	 */
 	if (coordinator.fuse && !run.is_uaio)
 		kind = 1;
@@ -269,8 +276,8 @@ static void remove_file(void)
 	close(run.inherited);
 	close(coordinator.direct);
 	/*
-	 * Keep the old inode: the FUSE server would use it again, while the kernel still
-	 * has its pages.
+	 * Do not delete the file: the FUSE server would reuse the inode's number while
+	 * the kernel still has its pages.
 	 */
 	if (coordinator.fuse)
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that disturb: they replace descriptors, send signals, fork, make and close rings,
- * jump out of calls by siglongjmp(), and are cancelled in calls.
+ * Threads that disturb the threads that submit. They replace descriptors, send signals,
+ * fork, make and close rings, leave calls by siglongjmp(), and are cancelled in calls.
  */
 #include "rings.h"
 
@@ -106,7 +106,7 @@ void *replace_descriptors(void *arg)
  * Signals
  */
 
-/* A ring that signal handlers submit to. Only one handler at a time uses it. */
+/* A ring to which signal handlers submit. Only one handler uses it at a time. */
 static struct {
 	struct uring uring;
 	uint32_t is_used; /* atomic */
@@ -125,7 +125,8 @@ void open_storm_ring(void)
 void close_storm_ring(void)
 {
 	/*
-	 * The handler of a late signal sees that the ring is in use, and leaves it alone.
+	 * Mark the ring as used: if a signal comes late, its handler then does not
+	 * touch the ring.
 	 */
 	(void)__atomic_exchange_n(&storm.is_used, 1, __ATOMIC_ACQUIRE);
 	storm.nr_taken += uring_take_all(&storm.uring);
@@ -178,8 +179,8 @@ void handle_signals(struct thread *thread)
 	struct sigaction jumping = { .sa_handler = on_jump };
 
 	/*
-	 * Block the signal that makes handlers jump, as the storm's handler must not be
-	 * left by a jump.
+	 * Block SIG_JUMP while the handler of SIG_STORM runs: a jump must not leave
+	 * that handler.
 	 */
 	(void)sigaddset(&storming.sa_mask, SIG_JUMP);
 	require(sigaction(SIG_STORM, &storming, NULL) == 0, "sigaction()");
@@ -228,7 +229,9 @@ static int wait_for(pid_t pid)
 	return status;
 }
 
-/* Return: the child's pid, or 0 in the child; -1 if the system has no process left. */
+/*
+ * Return: the child's pid; 0 in the child; -1 if the system cannot create a process.
+ */
 static pid_t fork_one(void)
 {
 	pid_t pid = fork();
@@ -243,9 +246,9 @@ static pid_t fork_one(void)
 }
 
 /*
- * A child submits to its parent's ring, and stays until all completions are in the ring.
- * With the library, a completion that finds the ring full is lost when the child ends
- * (doc/differences.md).
+ * In a child of fork(): submit to the parent's ring, and stay until all completions are
+ * in the ring. With the library, a completion that finds the ring full is lost when the
+ * child ends (doc/differences.md).
  */
 static int submit_in_child(const struct batch *batch)
 {
@@ -287,7 +290,7 @@ static void fork_user(struct thread *thread)
 		       status);
 }
 
-/* Return: 0, or the number of the failed step. */
+/* Return: 0, or the number of the step that failed. */
 static int use_own_ring(void)
 {
 	enum { NR_NOPS = 4 };
@@ -368,11 +371,11 @@ void *fork_children(void *arg)
 	return NULL;
 }
 
-/* Rings that are made and closed */
+/* Rings that are created, used and closed while their requests may be in flight */
 
 enum { MADE_MAX = 8 };
 
-/* Files and memory that requests of a closed ring may still use later. */
+/* Memory that requests of a closed ring may still use later */
 static struct {
 	uint64_t read[MADE_MAX][WORDS];
 	uint64_t written[MADE_MAX][WORDS];
@@ -384,7 +387,10 @@ static uint32_t made_block(unsigned i)
 	return NR_BLOCKS - NR_SPARE + i;
 }
 
-/* Fill in the words that the files contain from the beginning. */
+/*
+ * Fill the memory for writes with the words that the files already contain, so that a
+ * late write changes nothing.
+ */
 static void fill_made(void)
 {
 	for (unsigned i = 0; i < MADE_MAX; i++)
@@ -496,9 +502,12 @@ void *make_rings(void *arg)
 	return NULL;
 }
 
-/* Calls that are left by a jump or a cancellation */
+/* System calls that a thread leaves by a jump or by cancellation */
 
-/* A signal handler jumps out of the call, unless the call has returned first. */
+/*
+ * Call io_uring_enter(). If the call has not returned when SIG_JUMP comes, the signal's
+ * handler leaves the call by siglongjmp().
+ */
 static void enter_and_jump(int fd, unsigned nr)
 {
 	if (sigsetjmp(out, 1) == 0) {
@@ -589,8 +598,8 @@ void *cancel_threads(void *arg)
 		pthread_t other;
 
 		/*
-		 * The other thread uses this thread's random numbers; this thread draws
-		 * none meanwhile.
+		 * The other thread draws from this thread's random generator. This
+		 * thread draws no number until the other has ended.
 		 */
 		require(pthread_create(&other, NULL, enter_for_ever, thread) ==
 				0,
@@ -598,7 +607,8 @@ void *cancel_threads(void *arg)
 		pause_us(300);
 		require(pthread_cancel(other) == 0, "pthread_cancel()");
 		/*
-		 * The C library may miss the cancellation if it arrived in setcancelstate.
+		 * Do not check whether the thread was cancelled: the C library may miss
+		 * a cancellation that arrives in pthread_setcancelstate().
 		 */
 		require(pthread_join(other, NULL) == 0, "pthread_join()");
 		count(&record->nr_cancelled, 1);

@@ -9,7 +9,10 @@ struct target {
 	int fd;
 	uint8_t flags; /* IOSQE_FIXED_FILE */
 	uint8_t id;
-	uint8_t file; /* index of a stable file; NR_FILES: one file of a pair */
+	/*
+	 * index of the file in world.files; NR_FILES: one of the two files of a pair
+	 */
+	uint8_t file;
 	bool is_own;
 };
 
@@ -27,8 +30,9 @@ static void target_stable(struct batch *batch, struct target *target)
 }
 
 /*
- * Use the thread's own descriptor. Once the call that submits the request has returned, the
- * descriptor may be given another file, but the request still refers to the former file.
+ * Use the descriptor that belongs to this thread. After the submitting call has
+ * returned, the thread may put another file at this descriptor. The request must still
+ * use the file that was there when it was submitted.
  */
 static void target_own(struct batch *batch, struct target *target)
 {
@@ -64,8 +68,8 @@ static void target_pair(struct batch *batch, struct target *target)
 static struct target any_target(struct batch *batch)
 {
 	/*
-	 * The file of a request is looked up late if a drain delays the request, or if a
-	 * kernel thread submits it.
+	 * The ring may look up a request's file late: if a drain delays the request, or
+	 * if a kernel thread submits it.
 	 */
 	const bool is_late = batch->ring->has_drains || is_polled(batch->ring);
 	struct target target = { 0 };
@@ -91,7 +95,7 @@ static void aim(struct slot *slot, const struct target *target)
 	slot->may_be_bad = target->file == NR_FILES;
 }
 
-/* Fill the slot's memory with a new version of its block. */
+/* Fill the slot's memory with a new version of the block slot->block. */
 static void fill(struct slot *slot)
 {
 	uint32_t *version = &record->versions[slot->block];
@@ -106,8 +110,8 @@ static void fill(struct slot *slot)
 }
 
 /*
- * Read part of the slot's own block, which nobody writes meanwhile, or part of any other
- * block.
+ * Choose what to read: a part of the slot's own block, to which no other slot writes,
+ * or a part of any block.
  */
 static void choose_read(struct batch *batch, struct slot *slot)
 {
@@ -124,7 +128,10 @@ static void choose_read(struct batch *batch, struct slot *slot)
 	poison(slot);
 }
 
-/* Use one of three operations: a plain buffer, a vector, or a registered buffer. */
+/*
+ * Prepare a read or write with a plain buffer, a vector or a registered buffer, chosen
+ * at random.
+ */
 static struct io_uring_sqe *put_file(struct batch *batch, enum kind kind,
 				     const struct target *target)
 {
@@ -169,14 +176,16 @@ void make_file(struct batch *batch)
 		choose_read(batch, last_of(batch));
 	address(last_of(batch), sqe);
 	/*
-	 * A kernel worker looks up the descriptor later (IOSQE_ASYNC), and the thread's own
-	 * descriptor may be another file by then.
+	 * With IOSQE_ASYNC, a worker would look up the descriptor later. By then the
+	 * thread may have put another file at its own descriptor.
 	 */
 	if (!target.is_own)
 		make_async(batch, sqe);
 }
 
-/* A write and a linked read of the same block: the read must return what was written. */
+/*
+ * A write, linked to a read of the same block: the read must return what was written.
+ */
 void make_chain(struct batch *batch)
 {
 	struct target target = { 0 };
@@ -251,7 +260,7 @@ void make_sync(struct batch *batch)
 		sqe->fsync_flags = IORING_FSYNC_DATASYNC;
 }
 
-/* A request replaces a registered file of a pair. */
+/* A request that registers one of the two files of a pair at the pair's index. */
 void make_update(struct batch *batch)
 {
 	const unsigned pair = any(batch->thread, NR_PAIRS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests, drawn at random. */
+/* Makes random requests. */
 #include "rings.h"
 
 #include <poll.h>
@@ -7,9 +7,14 @@
 #include <unistd.h>
 
 enum {
-	/* waiting receives of a stream; with more, the next is a send */
+	/*
+	 * if more receives than this wait on a stream, the next request is a send
+	 */
 	NR_READERS = 24,
-	LEVEL = 2048, /* words in a stream; from here on, the next is a receive */
+	/*
+	 * if at least this many words are in a stream, the next request is a receive
+	 */
+	LEVEL = 2048,
 	NS_PER_US = 1000,
 };
 
@@ -130,8 +135,8 @@ static void make_stream(struct batch *batch)
 	const int32_t nr_readers =
 		__atomic_load_n(&stream->nr_readers, __ATOMIC_RELAXED);
 	/*
-	 * A read may be counted before the write of its words, so that the level is
-	 * negative.
+	 * The level may be negative, because a read may be counted before the write of
+	 * its words.
 	 */
 	const int64_t level =
 		(int64_t)(__atomic_load_n(&stream->nr_written,
@@ -144,7 +149,10 @@ static void make_stream(struct batch *batch)
 		make_receive(batch, index);
 }
 
-/* Return: whether one more multishot request may be made. */
+/*
+ * Count another multishot request, if the limit NR_MULTI allows that.
+ * Return: whether the request was counted, so that the caller may make it.
+ */
 static bool count_multi(void)
 {
 	if (__atomic_add_fetch(&world.nr_multi, 1, __ATOMIC_RELAXED) <=
@@ -233,9 +241,7 @@ static void make_connect(struct batch *batch)
 	sqe->off = world.address_bytes;
 }
 
-/*
- * Time, and other requests
- */
+/* Timeouts, and requests of other kinds */
 
 static void set_time(struct batch *batch, struct io_uring_sqe *sqe)
 {
@@ -354,8 +360,8 @@ static void make_mistake(struct batch *batch)
 }
 
 /*
- * Makers of requests that soon end by themselves come first. Rings with drains only use
- * those makers.
+ * Functions that make requests. The first NR_PROMPT make requests that soon complete by
+ * themselves. Rings with drains use only these.
  */
 static void (*const makers[])(struct batch *) = {
 	make_nop,          make_nop,           make_nop,     make_file,
@@ -374,7 +380,7 @@ void draw_requests(struct batch *batch, unsigned nr)
 	const uint32_t nr_makers =
 		batch->ring->has_drains ? NR_PROMPT : NR_ELEMENTS(makers);
 
-	/* A maker adds zero to two requests, so try more often than nr. */
+	/* A function adds 0 to 2 requests, so nr calls may add too few. */
 	for (unsigned i = 0; i < 2 * nr && batch->nr < nr; i++)
 		makers[any(batch->thread, nr_makers)](batch);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rings, and the threads that submit to them. */
+/* Opens and resizes rings, and runs the threads that submit to them. */
 #include "rings.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 enum {
 	ROUNDS = 500,
-	ENTRIES_MIN = 16, /* entries of a ring that is resized */
+	ENTRIES_MIN = 16, /* fewest entries that a resized ring gets */
 	NS_PER_US = 1000,
 };
 
@@ -75,8 +75,8 @@ void open_ring(struct ring *ring, struct thread *thread, uint32_t flags,
 }
 
 /*
- * Resize the thread's own ring. Only its thread may do so, and no other thread consumes its
- * completions.
+ * Resize the thread's own ring. This is safe because only this thread submits to the
+ * ring and consumes its completions.
  */
 static void resize(struct thread *thread, struct ring *ring)
 {
@@ -90,7 +90,7 @@ static void resize(struct thread *thread, struct ring *ring)
 	long ret = uring_register(old.fd, IORING_REGISTER_RESIZE_RINGS, &params,
 				  1);
 
-	/* The new ring may be too small for the pending completions. */
+	/* The unread completions may not fit into the new ring. */
 	if (ret == -EOVERFLOW || ret == -EINVAL)
 		return;
 	if (ret < 0)
@@ -152,7 +152,9 @@ unsigned settle(struct batch *batch)
 	return nr;
 }
 
-/* Enter by the ring's descriptor, or by the registered index that stands for it. */
+/*
+ * Call io_uring_enter() with the ring's descriptor, or with its registered index.
+ */
 static long enter(const struct thread *thread, const struct ring *ring,
 		  uint32_t nr, uint32_t min, uint32_t flags,
 		  const struct io_uring_getevents_arg *arg)
@@ -179,8 +181,8 @@ static void check_enter(long ret)
 static void submit_polled(struct thread *thread, struct ring *ring)
 {
 	/*
-	 * The new tail must be visible before the flag is read: the kernel thread does both
-	 * in the opposite order.
+	 * The kernel thread of the ring sets NEED_WAKEUP before it reads the tail. So
+	 * this thread must publish its new tail before it reads NEED_WAKEUP.
 	 */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (load(ring->uring.sq_flags) & IORING_SQ_NEED_WAKEUP)
@@ -188,7 +190,7 @@ static void submit_polled(struct thread *thread, struct ring *ring)
 				  0, IORING_ENTER_SQ_WAKEUP, NULL));
 }
 
-/* Replace the files behind the descriptors that the batch has used. */
+/* Put other files at the thread's own descriptors that the batch has used. */
 static void replace_own(struct batch *batch)
 {
 	struct thread *thread = batch->thread;
@@ -223,8 +225,8 @@ static void enter_batch(struct batch *batch)
 {
 	struct ring *ring = batch->ring;
 	/*
-	 * Only this thread consumes this ring's completions, so it can safely wait without
-	 * a timeout.
+	 * Only this thread consumes the ring's completions, so it can wait for one
+	 * without a timeout.
 	 */
 	const bool waits = ring->has_thread && batch->is_sure;
 	uint32_t flags = one_in(batch, 2) ? 0 : IORING_ENTER_GETEVENTS;
@@ -257,7 +259,9 @@ static void submit(struct thread *thread, struct ring *ring)
 	unlock(&ring->sq_lock);
 }
 
-/* A system call moves overflowed completions into the ring. */
+/*
+ * If completions have overflowed, make a system call, which moves them into the ring.
+ */
 static void flush(const struct thread *thread, const struct ring *ring)
 {
 	if (load(ring->uring.sq_flags) &
@@ -266,7 +270,10 @@ static void flush(const struct thread *thread, const struct ring *ring)
 				  NULL));
 }
 
-/* Wait for a moment only: other threads may consume the completions of a shared ring. */
+/*
+ * Wait only for a short time: other threads may consume the completions of a shared
+ * ring.
+ */
 static void wait_for_some(struct thread *thread, const struct ring *ring)
 {
 	struct __kernel_timespec time = {
@@ -340,7 +347,7 @@ static void open_own(struct thread *thread)
 	}
 }
 
-/* Reap until every request of every ring has ended. */
+/* Reap until the requests of all rings are complete. */
 static void finish(struct thread *thread)
 {
 	for (unsigned i = 0; nr_pending_of_all(); i++) {

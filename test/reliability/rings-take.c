@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The slots of requests, and the results that their completions may have. */
+/* The slots of requests, and checks of their results. */
 #include "rings.h"
 
 #include <errno.h>
@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 /*
- * Any request may be cancelled (ECANCELED), and its call may be interrupted by the cancel
- * (EINTR).
+ * The errors with which each kind of request may complete. Besides, any request may be
+ * cancelled (ECANCELED), or the cancel may interrupt its system call (EINTR).
  */
 static const struct rule {
 	const char *name;
@@ -125,8 +125,8 @@ static void let_go(struct ring *ring, struct slot *slot)
 }
 
 /*
- * The last completion has arrived. Return: false if the slot already had its last
- * completion.
+ * Mark that the last completion of the slot's request has arrived.
+ * Return: false if it had already arrived.
  */
 static bool end_slot(struct ring *ring, struct slot *slot, uint64_t user_data)
 {
@@ -222,7 +222,10 @@ static void check_words(const struct slot *slot)
 	}
 }
 
-/* Check that the request has not changed the memory after its result. */
+/*
+ * Check that the memory from word `from` on, which follows the request's result, is
+ * unchanged.
+ */
 static void check_poison(const struct slot *slot, uint32_t from)
 {
 	for (uint32_t i = from; i < WORDS; i++)
@@ -280,8 +283,8 @@ static void give(struct ring *ring, unsigned id)
 		ring->buffers[id][i] = POISON;
 	ring->is_given[id] = true;
 	/*
-	 * Set fields, not the whole entry: the array's tail overlays the reserved field of
-	 * the first entry.
+	 * Set the fields one by one: the reserved field of the first entry is the
+	 * array's tail.
 	 */
 	buf->addr = (uintptr_t)ring->buffers[id];
 	buf->len = BLOCK;
@@ -296,7 +299,10 @@ void give_buffers(struct ring *ring)
 		give(ring, i);
 }
 
-/* Return: the words of the selected buffer, which now belongs to the client. */
+/*
+ * Return: the content of the buffer that the completion selected, which now belongs to
+ * the client.
+ */
 static const uint64_t *selected(struct ring *ring,
 				const struct io_uring_cqe *cqe)
 {
@@ -341,8 +347,8 @@ static void check_error(const struct slot *slot, int32_t res)
 	    (res == -ECANCELED || res == -EINTR ||
 	     (res == -EBADF && slot->may_be_bad) ||
 	     /*
-	      * The kernel returns EFAULT for a request that it has not started when the
-	      * thread that submitted it ends.
+	      * If the submitting thread ends, the kernel returns EFAULT for its
+	      * requests that have not started.
 	      */
 	     (res == -EFAULT && slot->may_be_left)))
 		return;
@@ -354,7 +360,11 @@ static void check_error(const struct slot *slot, int32_t res)
 	       name_of(slot->kind), res, strerror(-res));
 }
 
-/* Record that a write reached its file. A cancelled write has not. */
+/*
+ * Record what a write has written. A cancelled write has written nothing. If the write
+ * failed with another error or was short, the content of the block is unknown. It is
+ * also unknown if the file is one of a pair.
+ */
 static void note_written(const struct slot *slot, int32_t res)
 {
 	if (res == (int32_t)slot->len && slot->file < NR_FILES)
@@ -365,7 +375,10 @@ static void note_written(const struct slot *slot, int32_t res)
 				record->expected[i][slot->block] = UNKNOWN;
 }
 
-/* A request has opened a file: leave its descriptor for a later request to close. */
+/*
+ * The request has opened a file. Keep the descriptor for a later request that closes
+ * it.
+ */
 static void take_opened(const struct slot *slot, int fd)
 {
 	const struct stat_id *id = &world.identities[slot->file];
@@ -382,7 +395,10 @@ static void take_opened(const struct slot *slot, int fd)
 	unlock(&world.closing_lock);
 }
 
-/* The message's own request failed, so the message is not posted to its ring. */
+/*
+ * The MSG_RING request failed, so its message must not arrive in the other ring: free
+ * the message's slot.
+ */
 static void withdraw(const struct slot *slot)
 {
 	struct ring *ring = slot->target;
@@ -434,7 +450,10 @@ static void check_success(const struct slot *slot, int32_t res)
 	}
 }
 
-/* Undo the effects of a request that has ended, or that was not accepted (res < 0). */
+/*
+ * A request has completed, or was not accepted (res < 0). Lower the counters that
+ * include it, and release what belongs to it.
+ */
 static void clean_up(const struct slot *slot, int32_t res)
 {
 	switch (slot->kind) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How much the process uses: descriptors, threads, mappings and memory. */
+/* Checks how much the process uses: descriptors, threads, mappings and memory. */
 #include "rings.h"
 
 #include <dirent.h>
@@ -9,7 +9,10 @@
 #include "clock.h"
 
 enum {
-	NR_WARM = 4, /* worlds for warming up; after these nothing may grow */
+	/*
+	 * usage may grow in the first worlds (scenarios), but not after this many
+	 */
+	NR_WARM = 4,
 	NR_SAMPLES = 1 << 12,
 	MARGIN_KIB = 512,
 };
@@ -83,8 +86,8 @@ static unsigned larger(unsigned a, unsigned b)
 }
 
 /*
- * After each world there is no more than after the first few. Closed rings and kernel
- * threads may take a while to disappear, so wait for them.
+ * After each world, the process may use no more than after the first few. Closed rings
+ * and kernel threads may take a while to disappear, so wait for them.
  */
 void check_usage(unsigned nr_worlds)
 {
@@ -117,8 +120,8 @@ void check_usage(unsigned nr_worlds)
 }
 
 /*
- * Resident KiB after every n-th world. When the array is full, n doubles and every other
- * sample is dropped.
+ * Resident memory in KiB after every n-th world. When the array is full, n doubles, and
+ * every other sample is dropped.
  */
 static uint32_t samples[NR_SAMPLES];
 static unsigned nr_samples, sampled_each = 1;
@@ -154,7 +157,10 @@ void check_memory(void)
 	printf("resident: %u KiB at most in the middle third, %u KiB in the "
 	       "last\n",
 	       middle, last);
-	/* A sanitizer delays the reuse of freed memory, so its process grows. */
+	/*
+	 * With a sanitizer, do not check: the sanitizer reuses freed memory late, so
+	 * the process grows.
+	 */
 	if (!IS_SANITIZED && third >= NR_WARM && last > middle + MARGIN_KIB)
 		failed("memory grows: %u KiB are resident in the last third of "
 		       "the worlds, %u KiB in the middle one",

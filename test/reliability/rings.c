@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rings [--seed S] [--seconds N]: threads that submit to shared rings while others disturb
+ * rings [--seed S] [--seconds N]: threads submit to shared io_uring rings, while other
+ * threads disturb them
  *
- * It runs worlds (scenarios, see rings.h), one after the other, for N seconds. In each, 2
- * to 4 threads draw requests at random and submit them to rings that they share and to
- * rings of their own, which they resize. Beside them descriptors and registered files are
- * replaced and closed, signals interrupt calls, children are forked, and other rings are
- * made and closed. In every fourth world, which runs in a child process, threads also jump
- * out of io_uring_enter() and are cancelled there.
+ * The program runs worlds (scenarios, see rings.h), one after another, for N seconds.
+ * In a world, 2 to 4 threads submit random requests to rings that they share and to
+ * rings of their own, which they resize. Meanwhile descriptors and registered files are
+ * replaced and closed, signals interrupt calls, children are forked, and other rings
+ * are made and closed. About a fourth of the worlds run in child processes. There,
+ * threads also leave io_uring_enter() by siglongjmp() and are cancelled in it.
  *
- * It fails unless each request that was accepted has one last completion, and none has a
- * result that its kind cannot have; each byte read has the intended file, offset and
- * version, or is of one of the two files that took turns at the descriptor; files hold what
- * was written last, and nothing else; streams lose and repeat no byte; a request's memory
- * is not changed after it has ended; and after each world the process has as many
- * descriptors, mappings and threads as before. Nor may its memory grow from world to world.
+ * The program fails unless all this holds. Each accepted request has one last
+ * completion. No request has a result that its kind cannot have. Each byte read has the
+ * intended file, offset and version. If two files take turns at the request's
+ * descriptor, the byte comes from one of them. Files contain what was written last, and
+ * nothing else. Streams lose and repeat no byte. After a request has completed, its
+ * memory does not change. After each world the process has no more descriptors,
+ * mappings and threads than before. The process's memory does not grow from world to
+ * world.
  *
- * It uses io_uring by system calls: the kernel's, or that of a library that is preloaded. If
- * UAIO_URING is set, as `uaio run --uring=always` does, the kernel's is a failure.
+ * The program uses io_uring by system calls. So it tests the io_uring of the kernel, or
+ * of a preloaded library. `uaio run --uring=always` sets the variable UAIO_URING. If
+ * UAIO_URING is set, but the rings are the kernel's, the program fails.
  */
 #include "rings.h"
 
@@ -74,7 +78,10 @@ void failed(const char *format, ...)
 	static uint32_t is_told; /* atomic */
 	va_list args;
 
-	/* Only the first thread that finds a fault prints it and ends the process. */
+	/*
+	 * The first thread that finds a fault prints it and ends the process. Other
+	 * threads wait here for that end.
+	 */
 	while (__atomic_exchange_n(&is_told, 1, __ATOMIC_SEQ_CST))
 		sleep(1);
 	va_start(args, format);
@@ -117,11 +124,14 @@ void unlock(pthread_mutex_t *mutex)
 	require(pthread_mutex_unlock(mutex) == 0, "pthread_mutex_unlock()");
 }
 
-/* Files, which all worlds use */
+/* The files, which all worlds (scenarios) use */
 
 static uint64_t content[FILE_BYTES / 8];
 
-/* Return: a new file, alternately in memory and on the disk of the current directory. */
+/*
+ * Return: the descriptor of a new file. If `index` is odd, the file is in the current
+ * directory; otherwise, or if that fails, it is in memory.
+ */
 static int new_file(unsigned index)
 {
 	int fd = -1;
@@ -200,7 +210,7 @@ static void open_streams(void)
 }
 
 /*
- * Receive what is left in the stream, and check that all bytes that were sent have been
+ * Receive what is left in the stream. Check that all bytes that were sent have been
  * received.
  */
 static void check_stream(unsigned index)
@@ -231,7 +241,7 @@ static void open_listener(void)
 	world.address = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	world.address_bytes = sizeof(world.address);
 	world.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	/* The kernel chooses an abstract address, which is no file. */
+	/* The kernel chooses an abstract address, which makes no file. */
 	require(world.listener >= 0 &&
 			bind(world.listener, (void *)&world.address,
 			     sizeof(sa_family_t)) == 0 &&
@@ -246,8 +256,8 @@ static void open_listener(void)
  */
 
 /*
- * The first ring submits within the call. The second has drains. The third may have a
- * kernel thread that polls for submissions.
+ * Choose which threads disturb this world, and start them.
+ * Return: how many.
  */
 static void open_shared(struct thread *chance)
 {
@@ -298,7 +308,11 @@ static void start(pthread_t *ret, void *(*function)(void *), void *arg)
 		"pthread_create()");
 }
 
-/* Return: the number of threads that disturb this world. */
+/*
+ * Open the shared rings. On the first ring, io_uring_enter() submits the requests. The
+ * second ring has requests with drains. The third ring may have a kernel thread that
+ * polls for submissions.
+ */
 static unsigned start_disturbers(struct thread *chance,
 				 struct thread disturbers[NR_DISTURBERS])
 {
@@ -340,7 +354,10 @@ static void run_threads(struct thread *chance)
 	}
 	pthread_barrier_wait(&barrier);
 	nr = start_disturbers(chance, disturbers);
-	/* The disturbing threads run between this barrier and the next. */
+	/*
+	 * From this barrier to the next one, all threads submit, and the disturbing
+	 * threads run.
+	 */
 	pthread_barrier_wait(&barrier);
 	pthread_barrier_wait(&barrier);
 	__atomic_store_n(&world.is_over, 1, __ATOMIC_RELEASE);
@@ -384,7 +401,10 @@ static void play(struct thread *chance)
 		check_file(i);
 }
 
-/* Cancelled threads leave resources behind. These end with the child process. */
+/*
+ * Run a world in a child process, because cancelled threads leave resources behind
+ * until the process ends.
+ */
 static void play_in_child(struct thread *chance)
 {
 	pid_t pid = fork();
@@ -397,7 +417,10 @@ static void play_in_child(struct thread *chance)
 		play(chance);
 		_exit(0);
 	}
-	/* A hanging child should report first, so the parent's alarm is later. */
+	/*
+	 * If the child hangs, the child should report it. So the parent's alarm comes
+	 * later.
+	 */
 	alarm(PATIENCE_S + 10);
 	while (waitpid(pid, &status, 0) < 0)
 		require(errno == EINTR, "waitpid()");
@@ -437,7 +460,10 @@ static void init(void)
 	make_files();
 }
 
-/* Check whether the rings are the kernel's or the library's, as requested. */
+/*
+ * Print whether the rings are the kernel's or the library's. Fail if the library's
+ * rings were requested, but the rings are the kernel's.
+ */
 static void check_rings(void)
 {
 	struct io_uring_params params = { 0 };

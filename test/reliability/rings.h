@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the parts of the program rings share
+ * What the parts of the program `rings` share
  *
- * A world (one scenario) has a few rings, files and streams, threads that submit requests
- * to the rings, and other threads that disturb them. A request has a slot from its
- * submission until its last completion, and its user_data names world, ring, use of the
- * slot, and slot.
+ * A world is one scenario: a few rings, files and streams, threads that submit requests
+ * to the rings, and threads that disturb them. A request occupies a slot from its
+ * submission until its last completion. Its user_data contains the world, the ring, how
+ * often the slot was used, and the slot.
  *
- * Every word of a file says which file it is for, at which offset, and which version of
- * its block it is. A block is BLOCK bytes, and each slot has one in every file. Every word
- * of a stream says which stream it was written to, and is the only one of its value.
+ * Each word of a file contains the file (or pair of files) and the offset to which it
+ * belongs, and the version of its block. A block has BLOCK bytes; each slot has a block
+ * of its own in every file. Each word of a stream says to which stream it was written.
+ * No two words of streams are equal.
  */
 #ifndef RINGS_H
 #define RINGS_H
@@ -29,9 +30,11 @@
 #define UNKNOWN UINT32_C(0xffffffff) /* a version */
 
 enum {
-	NR_STABLE = 4, /* files with a descriptor of their own */
+	/* how many files keep one descriptor; these are the first files */
+	NR_STABLE = 4,
 	NR_FILES = 8,
-	NR_PAIRS = 4, /* pairs of files that take turns at one descriptor */
+	/* pairs of files; each pair takes turns at one descriptor */
+	NR_PAIRS = 4,
 	NR_SHARED = 3,
 	NR_THREADS_MAX = 4,
 	NR_RINGS = NR_SHARED + NR_THREADS_MAX,
@@ -40,30 +43,30 @@ enum {
 	NR_BLOCKS = NR_RINGS * NR_SLOTS + NR_SPARE,
 	BLOCK = 256,
 	WORDS = BLOCK / 8,
-	NR_STREAMS = 4,  /* two pipes, then two pairs of sockets */
-	NR_BUFFERS = 32, /* provided buffers of each ring */
+	NR_STREAMS = 4,  /* two pipes and two pairs of sockets */
+	NR_BUFFERS = 32, /* provided buffers in each ring */
 	GROUP = 1,
-	NR_MULTI = 12, /* most multishot requests of a world */
+	NR_MULTI = 12, /* most multishot requests in a world at a time */
 	BATCH_MAX = 16,
 	NR_CLOSING = 64,
-	NR_DESCRIPTORS = 1024, /* most descriptors that the process may have */
+	NR_DESCRIPTORS = 1024, /* limit of the process's descriptors */
 	/*
-	 * Descriptors that are replaced. They are higher than any that the kernel allocates
-	 * by itself.
+	 * Descriptors whose files are replaced. The kernel allocates no descriptors as
+	 * high as these by itself.
 	 */
 	PAIR_FD = 900,
-	/* replaced descriptors of the first two streams */
+	/* descriptors of the first two streams' read ends */
 	STREAM_FD = PAIR_FD + NR_PAIRS,
 	OWN_FD = STREAM_FD + 2,
-	/* Indices of registered files. */
+	/* Indices of registered files */
 	PAIR_INDEX = NR_STABLE,
 	OWN_INDEX = PAIR_INDEX + NR_PAIRS,
 	NR_REGISTERED = OWN_INDEX + NR_THREADS_MAX,
 };
 
 /*
- * Sanitizers have problems of their own with signal handlers, cancelled threads, and
- * children of a process with threads. So builds with a sanitizer have none of these.
+ * Sanitizers have problems with signal handlers, cancelled threads, and children of
+ * processes with threads. So a build with a sanitizer has none of these.
  */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { IS_SANITIZED = 1 };
@@ -78,7 +81,7 @@ enum kind {
 	KIND_SEND,
 	KIND_RECEIVE,
 	KIND_RECEIVE_MULTI,
-	KIND_STALL, /* a read of a pipe that stays empty */
+	KIND_STALL, /* a read of a pipe that remains empty */
 	KIND_POLL,
 	KIND_POLL_MULTI,
 	KIND_ACCEPT,
@@ -89,8 +92,9 @@ enum kind {
 	KIND_TIMEOUT,
 	KIND_LINK_TIMEOUT,
 	KIND_CANCEL,
-	KIND_POST,    /* MSG_RING */
-	KIND_MESSAGE, /* the completion that a MSG_RING posts to another ring */
+	KIND_POST, /* MSG_RING */
+	/* the completion that a MSG_RING request posts to another ring */
+	KIND_MESSAGE,
 	KIND_UPDATE,
 	KIND_SYNC,
 	KIND_MISTAKE,
@@ -102,30 +106,38 @@ enum slot_state { SLOT_FREE, SLOT_PENDING, SLOT_DONE };
 struct slot {
 	/* atomic */
 	uint64_t user_data;
-	uint32_t state; /* enum slot_state; written under the lock */
+	uint32_t state; /* enum slot_state; written under slots_lock */
 
-	/* under the lock of the ring's slots */
+	/* under the ring's slots_lock */
 	uint32_t generation;
 	uint16_t nr_holds;
 	uint16_t next_free;
-	struct slot
-		*holds; /* the slot whose block this request writes; or NULL */
+	/*
+	 * If this request writes the block of another slot: that slot. Otherwise NULL.
+	 */
+	struct slot *holds;
 
 	/*
-	 * owned by the submitting thread, then by the thread that consumes the completion
+	 * The members from here on belong to the thread that submits, then to the
+	 * thread that consumes the completion.
 	 */
 	uint8_t kind;
-	uint8_t id;       /* the id in the words that it writes */
-	bool may_be_bad;  /* its descriptor may be closed before it runs */
-	bool may_be_left; /* its thread may end before it does */
-	bool is_exact;    /* it must read exactly this version */
-	uint16_t files; /* a bit for each file that the request may refer to */
-	uint16_t file;  /* the only file of these; or NR_FILES */
+	/* the file, pair or stream that the request's words contain (word_of()) */
+	uint8_t id;
+	/* the descriptor may be closed before the request starts */
+	bool may_be_bad;
+	/* its submitting thread may end before the request does */
+	bool may_be_left;
+	bool is_exact;  /* it must read exactly `version` */
+	uint16_t files; /* a bit for each file that the request may use */
+	/* index of the request's file; NR_FILES: one of a pair */
+	uint16_t file;
 	uint32_t version;
 	uint32_t block;
 	uint32_t len;
-	uint32_t first; /* index of its first word in the file */
-	int stream;     /* or -1: either of the first two */
+	/* The request's first word in the file: its index from the file's start */
+	uint32_t first;
+	int stream; /* index; -1: stream 0 or 1 */
 	int fd;
 	struct ring *target; /* of a POST */
 	uint64_t message;
@@ -141,7 +153,9 @@ struct ring {
 	uint32_t nr_pending; /* atomic */
 
 	pthread_mutex_t sq_lock; /* who submits */
-	/* for consuming completions, and for the buffers below */
+	/*
+	 * Held to consume completions. It also protects the members up to slots_lock.
+	 */
 	pthread_mutex_t cq_lock;
 	struct io_uring_buf_ring *array;
 	uint16_t array_tail;
@@ -154,7 +168,7 @@ struct ring {
 };
 
 struct stream {
-	int ends[2]; /* ends[0] is read from, ends[1] written to */
+	int ends[2]; /* ends[0] is for reads, ends[1] for writes */
 	/* atomic */
 	uint64_t nr_written, sum_written;
 	uint64_t nr_read, sum_read;
@@ -165,22 +179,25 @@ struct thread {
 	unsigned index;
 	uint64_t random;
 	pthread_t thread;
-	uint64_t serial; /* of words of streams */
+	/* counts the words that this thread writes to streams */
+	uint64_t serial;
 	/*
-	 * whether a thread that submits to this ring exits while its requests are still
-	 * running
+	 * this thread, or a thread or child that submits for it, may end while its
+	 * requests are in flight
 	 */
 	bool leaves;
 	struct ring *own;
-	uint8_t own_file; /* the file behind the thread's own descriptor */
+	uint8_t own_file; /* index of the file at the thread's own descriptor */
 	uint8_t own_registered[NR_RINGS];
-	int registered[NR_RINGS]; /* ring descriptors; or -1 */
+	/* registered indices of the rings' descriptors; or -1 */
+	int registered[NR_RINGS];
 };
 
 struct world {
 	uint64_t seed;
 	uint16_t number;
-	bool may_leave; /* threads are cancelled in calls or jump out of them */
+	/* threads are cancelled in calls, or leave them by siglongjmp() */
+	bool may_leave;
 	unsigned nr_threads;
 	int files[NR_FILES];
 	struct stat_id {
@@ -200,19 +217,21 @@ struct world {
 	uint32_t nr_multi;
 
 	pthread_mutex_t closing_lock;
-	int closing
-		[NR_CLOSING]; /* opened by requests, to be closed by requests */
+	/* descriptors that requests opened and that requests will close */
+	int closing[NR_CLOSING];
 	unsigned nr_closing;
 };
 
-/* Shared by all worlds, including those that run in child processes. */
+/* Shared by all worlds, including those that run in child processes */
 struct record {
 	/* atomic */
 	uint64_t nr_completed;
 	uint64_t nr_of[NR_KINDS];
 	uint64_t nr_resized, nr_children, nr_signals, nr_jumps, nr_cancelled;
-	uint64_t nr_made; /* rings made besides those of the worlds */
-	/* owned by the slot's current owner */
+	uint64_t nr_made; /* rings made by make_rings() */
+	/*
+	 * Indexed by block. The request in a block's slot owns the block's elements.
+	 */
 	uint32_t versions[NR_BLOCKS];
 	uint32_t expected[NR_FILES][NR_BLOCKS]; /* or UNKNOWN */
 };
@@ -237,7 +256,7 @@ static inline uint32_t load(const uint32_t *from)
 	return __atomic_load_n(from, __ATOMIC_ACQUIRE);
 }
 
-/* Return: whether a kernel thread polls the ring for submissions. */
+/* Return: whether the ring has a kernel thread that polls for submissions. */
 static inline bool is_polled(const struct ring *ring)
 {
 	return ring->uring.params.flags & IORING_SETUP_SQPOLL;
@@ -259,7 +278,7 @@ static inline uint32_t version_of(uint64_t word)
 	return (uint32_t)(word >> 32) & 0xffffff;
 }
 
-/* Return: the files that may contain words with this id. */
+/* Return: which files may contain words with this id, a bit for each. */
 static inline uint16_t files_of(unsigned id)
 {
 	if (id < NR_FILES)
@@ -278,38 +297,48 @@ static inline unsigned stream_id(unsigned stream)
 /* rings-take.c */
 const char *name_of(enum kind kind);
 void open_slots(struct ring *ring);
-/* Return: a slot of the ring's for a new request; NULL if all are in use. */
+/* Return: a free slot of the ring, for a new request; NULL if all are in use. */
 struct slot *get_slot(struct ring *ring, enum kind kind);
 /*
- * The block of `holder` is written by `writer`: `holder` keeps its slot until that write
- * has ended.
+ * The request `writer` writes the block of `holder`, so `holder` keeps its slot until
+ * that write is complete.
  */
 void hold_slot(struct ring *ring, struct slot *holder, struct slot *writer);
-/* The request was not accepted: free its slot. */
+/* The ring did not accept the request: free its slot. */
 void take_back(struct ring *ring, struct slot *slot);
-/* Provide all buffers of the ring. */
+/* Provide all buffers of the ring (IORING_REGISTER_PBUF_RING). */
 void give_buffers(struct ring *ring);
-/* Consume all available completions. Return: how many. */
+/*
+ * Consume all completions in the ring.
+ * Return: how many.
+ */
 unsigned reap(struct ring *ring);
 uint32_t nr_pending_of_all(void);
-/* Print the pending requests to standard error. */
+/* Print the requests in flight to standard error. */
 void tell_pending(void);
 
-/* Requests that one thread submits by one call. It has the ring's sq_lock meanwhile. */
+/*
+ * Requests that a thread submits by one call. The thread holds the ring's sq_lock until
+ * the call has returned.
+ */
 struct batch {
 	struct thread *thread;
 	struct ring *ring;
 	uint32_t before; /* the head */
 	unsigned nr;
 	bool uses_own, uses_own_registered;
-	bool is_sure; /* one of the requests soon ends by itself */
+	bool is_sure; /* one of the requests soon completes by itself */
 	struct slot *slots[BATCH_MAX];
 };
 
 /* rings-make.c */
 void draw_requests(struct batch *batch, unsigned nr);
 void draw_nops(struct batch *batch, unsigned nr);
-/* Return: the next SQE, zero except for these fields; NULL if no slot is free. */
+/*
+ * Add a request of this kind to the batch.
+ * Return: its SQE, in which only opcode, fd and user_data are set; NULL if no slot is
+ * free.
+ */
 struct io_uring_sqe *put(struct batch *batch, enum kind kind, int opcode,
 			 int fd);
 struct slot *last_of(const struct batch *batch);
@@ -327,32 +356,34 @@ void make_update(struct batch *batch);
 
 /* rings-run.c */
 extern pthread_barrier_t barrier;
-/* thread: the only thread that submits to the ring; NULL: any may. */
+/* thread: the only thread that submits to the ring; NULL: each thread may. */
 void open_ring(struct ring *ring, struct thread *thread, uint32_t flags,
 	       uint32_t entries, uint32_t cq_entries);
 void *submit_and_finish(void *thread);
-/* Return: a shared ring whose requests are submitted within the call. */
+/*
+ * Return: a shared ring without SQPOLL: io_uring_enter() itself submits the requests.
+ */
 struct ring *any_plain_ring(struct thread *thread);
 /*
- * Draw about nr random requests, or NOPs, and publish them. The caller has sq_lock, and
- * submits the requests.
+ * Choose about nr requests, at random or only NOPs, and put them into the submission
+ * queue. The caller holds sq_lock, and submits the requests.
  */
 void begin_batch(struct batch *batch, struct thread *thread, struct ring *ring,
 		 bool is_nops, unsigned nr);
 /*
- * Free the slots of requests that the ring has not accepted. Return: how many it has
- * accepted.
+ * Free the slots of the requests that the ring did not accept.
+ * Return: how many it accepted.
  */
 unsigned settle(struct batch *batch);
 
-/* rings-disturb.c: threads, which run until the world is over */
+/* rings-disturb.c: functions of threads, which run until the world ends */
 void *replace_descriptors(void *thread);
 void *send_signals(void *thread);
 void *fork_children(void *thread);
 void *make_rings(void *thread);
 void *jump_out(void *thread);
 void *cancel_threads(void *thread);
-/* Install the signal handlers, once for all worlds. */
+/* Install the handlers of the signals. */
 void handle_signals(struct thread *thread);
 void open_storm_ring(void);
 void close_storm_ring(void);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The client process of soak.h, which makes no asynchronous requests of its own */
+/*
+ * soak's client process (soak.h), which makes no asynchronous requests of its own
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -12,7 +14,8 @@
 
 enum { NR_IN_FLIGHT = 64 };
 
-static struct message sent[NR_SOCKETS_MAX]; /* number 0: no message in flight */
+/* for each socket: the message in flight; number 0: no message */
+static struct message sent[NR_SOCKETS_MAX];
 static unsigned nr_in_flight;
 static uint32_t nr_sent;
 static uint64_t random_state;
@@ -90,7 +93,8 @@ _Noreturn void client_process(void)
 			take_echo(events[i].data.u32);
 	}
 	/*
-	 * The client's ends close as the process exits, which ends the server's receives.
+	 * The exit closes the client's ends of the sockets, which ends the server's
+	 * receives.
 	 */
 	exit(0);
 }

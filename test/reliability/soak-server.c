@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The serving process of soak.h */
+/* soak's serving process (soak.h) */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
@@ -59,7 +59,10 @@ static void open_ring(void)
 		give_buffer(i);
 }
 
-/* Return: a free SQE, of which the caller makes sure that there is one. */
+/*
+ * If the submission queue is full, submit it first.
+ * Return: a free SQE.
+ */
 static struct io_uring_sqe *put(int opcode, unsigned socket, uint64_t data)
 {
 	while (uring_publish(&ring) == ENTRIES) {
@@ -90,7 +93,10 @@ static void echo(unsigned socket, unsigned buffer)
 	sqe->len = sizeof(messages[buffer]);
 }
 
-/* Return: whether it is the socket's last completion. */
+/*
+ * Handle a completion.
+ * Return: whether it ends the socket's receive for good.
+ */
 static bool serve(const struct io_uring_cqe *cqe)
 {
 	const unsigned socket = (uint32_t)cqe->user_data;
@@ -141,18 +147,21 @@ static void serve_all(void)
 
 enum { BLOCK = 4096, NR_SLOTS = 16, NR_BLOCKS = 1024 };
 
-/* A slot has one request at a time, for the blocks that belong to the slot. */
+/* A slot has one request at a time. Its blocks belong to no other slot. */
 static struct slot {
 	struct iocb iocb;
 	unsigned char *buffer;
-	unsigned block; /* counted through both files */
+	/*
+	 * index of the block, counted through both files: the first file's blocks, then
+	 * the second's
+	 */
+	unsigned block;
 	bool writes;
 } slots[NR_SLOTS];
 
 static int files[2];
-static uint32_t
-	/* for each block, the generation last written; 0: none */
-	generations[2 * NR_BLOCKS];
+/* for each block: how often it has been written */
+static uint32_t generations[2 * NR_BLOCKS];
 static uint64_t random_state;
 
 static void open_files(void)
@@ -162,7 +171,7 @@ static void open_files(void)
 		REQUIRE(files[i] >= 0);
 		REQUIRE(ftruncate(files[i], NR_BLOCKS * BLOCK) == 0);
 	}
-	/* Use O_DIRECT if the file system has it. */
+	/* Use O_DIRECT if the file system supports that. */
 	(void)!fcntl(files[1], F_SETFL, fcntl(files[1], F_GETFL) | O_DIRECT);
 }
 
@@ -225,7 +234,8 @@ static void *work_on_files(void *arg)
 
 		REQUIRE(nr > 0 || errno == EINTR);
 		/*
-		 * Pause: the files are background load; the sockets are what is measured.
+		 * Pause, because the file requests are only background load; the
+		 * sockets are measured.
 		 */
 		usleep(1000);
 		for (long i = 0; i < nr; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The supervisor of soak.h */
+/* soak's supervisor process (soak.h) */
 #include "soak.h"
 
 #include <dirent.h>
@@ -26,23 +26,24 @@
 enum {
 	NR_SAMPLES = 60,
 	PATIENCE_MS = 60000,
-	/* Allow for descriptors of the library and the processes other than the sockets. */
+	/* descriptors of the processes and of the library that are no sockets */
 	OTHER_DESCRIPTORS = 600,
 };
 
-/* The measured figures, in the order of the members of a sample. */
+/* What is measured, in the order of the elements of a sample */
 enum figure { MEMORY, DESCRIPTORS, THREADS, MEDIAN, SLOW, NR_FIGURES };
 
 /*
- * The margin: the last third may be `times` the middle third plus `more`. The margin of the
- * latencies allows for a machine that has become busy meanwhile.
+ * `times` and `more` limit a figure. In the last third of the samples, its value may be
+ * at most `times` its value in the middle third, plus `more`. The limits of latencies
+ * are wide, because the machine may have become busy meanwhile.
  */
 static const struct {
 	const char *name;
 	double times, more;
 	/*
-	 * For a latency, compare the third's median; otherwise its minimum, which a leak
-	 * raises too.
+	 * The value of a latency in a third of the samples is the median. The value of
+	 * another figure is the minimum, because a leak raises the minimum, too.
 	 */
 	bool is_latency;
 } figures[NR_FIGURES] = {
@@ -56,7 +57,7 @@ static const struct {
 struct shared *shared;
 
 static const char *program;
-static FILE *samples_file; /* NULL: samples are not written */
+static FILE *samples_file; /* NULL: write no samples */
 static unsigned seconds = 3;
 static pid_t serving, client; /* 0: ended */
 static double samples[NR_SAMPLES][NR_FIGURES];
@@ -105,7 +106,10 @@ _Noreturn void fail(const char *format, ...)
 	va_end(arguments);
 	if (getpid() == shared->supervisor)
 		give_up(text);
-	/* The supervisor prints this first failure after this process has ended. */
+	/*
+	 * Record the first failure. When this process has ended, the supervisor prints
+	 * it.
+	 */
 	if (__atomic_fetch_add(&shared->has_failed, 1, __ATOMIC_ACQ_REL) == 0) {
 		strcpy(shared->failure, text);
 		(void)kill(getpid(), SIGKILL);
@@ -148,7 +152,10 @@ static double memory_kib(void)
 	return (double)resident * (double)sysconf(_SC_PAGESIZE) / 1024;
 }
 
-/* Return: the time in microseconds within which this share of the echoes arrived. */
+/*
+ * part: a share of the echoes, such as 0.99.
+ * Return: the time in microseconds within which this share arrived.
+ */
 static double quantile(const uint64_t *echoes, double part)
 {
 	uint64_t nr = 0, sum = 0;
@@ -199,7 +206,9 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Return: the figure of that third of the samples. */
+/*
+ * Return: the median or minimum of the figure in this third of the samples (0 to 2).
+ */
 static double of_third(enum figure figure, unsigned third)
 {
 	enum { NR = NR_SAMPLES / 3 };
@@ -280,8 +289,8 @@ static void note_ends(void)
 }
 
 /*
- * Fail after a minute without an echo. Time in which all processes were paused (a suspended
- * machine) does not count.
+ * Fail if neither an echo nor a file request has completed for a minute. The time while
+ * all processes are paused (a suspended machine) does not count.
  */
 static void watch(void)
 {
@@ -310,7 +319,7 @@ static void play(void)
 	for (unsigned i = 0; i < shared->nr_sockets; i++)
 		REQUIRE(close(shared->ends[i][0]) == 0 &&
 			close(shared->ends[i][1]) == 0);
-	/* The clock starts with the first echo, when all sockets exist. */
+	/* Begin to measure with the first echo: then all sockets exist. */
 	while (!load_relaxed(&shared->nr_echoes)) {
 		usleep(1000);
 		note_ends();

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * soak [--samples FILE] --seed S --seconds N: a server stays as small and as fast as it was
+ * soak [--samples FILE] --seed S --seconds N: a server must not grow or become slow
  *
- * The serving process has one end of each of some 10 000 pairs of sockets. It receives on
- * all by multishot receives into provided buffers of one io_uring ring, and echoes each
- * message. A second thread of it reads and writes blocks of two files by kernel AIO, one
- * file with O_DIRECT. The client process has the other ends, measures each echo, and
- * compares it with what was sent.
+ * The serving process has one end of each of up to 10 000 pairs of sockets. It receives
+ * on all of them by multishot receives, into provided buffers of one io_uring ring, and
+ * echoes each message. A second thread reads and writes blocks of two files by kernel
+ * AIO, one file with O_DIRECT. The client process has the other ends. It measures the
+ * time of each echo, and compares the echo with what it sent.
  *
- * The supervisor takes 60 samples: memory, descriptors and threads of the serving process,
- * and the latency of the echoes since the sample before. The laws:
+ * The supervisor takes 60 samples. Each has the memory, descriptors and threads of the
+ * serving process, and the latency of the echoes since the sample before. This must
+ * hold:
  *
- *   - Each message is echoed once, unchanged; each block read is the one written last.
- *   - Each receive ends once, when the client has closed its end.
- *   - In the last third of the samples, no figure is worse than in the middle third by more
- *     than the margin (soak.c).
+ * - Each message is echoed once, unchanged. Each block has the content written last.
+ * - Each receive of the server ends once, when the client closes the socket's other end.
+ * - In the last third of the samples, no figure is worse than in the middle third by more
+ *   than the margin (soak.c).
  *
- * The last line counts echoes and requests of files.
+ * The last line of output has the numbers of echoes and file requests.
  */
 #ifndef SOAK_H
 #define SOAK_H
@@ -39,7 +40,7 @@ _Noreturn void fail(const char *format, ...)
 
 enum {
 	NR_SOCKETS_MAX = 10000,
-	/* Eight buckets for each power of two of nanoseconds. */
+	/* a histogram: eight buckets for each power of two of nanoseconds */
 	NR_BUCKETS = 64 * 8,
 };
 
@@ -54,12 +55,13 @@ struct shared {
 	pid_t supervisor;
 	uint64_t seed;
 	unsigned nr_sockets;
-	int ends[NR_SOCKETS_MAX][2]; /* [0] of the server, [1] of the client */
-	/* atomic: number of echoes in each latency bucket */
+	/* [0]: the server's end; [1]: the client's */
+	int ends[NR_SOCKETS_MAX][2];
+	/* atomic: how many echoes have a latency in each bucket */
 	uint64_t echoes[NR_BUCKETS];
 	uint64_t nr_echoes;  /* atomic */
 	uint64_t nr_blocks;  /* atomic: completed file requests */
-	uint32_t is_over;    /* atomic: start no more requests */
+	uint32_t is_over;    /* atomic: the processes start no more requests */
 	uint32_t has_failed; /* atomic */
 	char failure[400];
 };
@@ -81,7 +83,10 @@ static inline uint32_t random_below(uint64_t *state, uint32_t n)
 	return (uint32_t)((x ^ x >> 31) >> 32) % n;
 }
 
-/* The two processes (soak-server.c, soak-client.c). They exit with status 0. */
+/*
+ * The main functions of the two child processes (soak-server.c, soak-client.c); they
+ * exit with status 0.
+ */
 _Noreturn void serving_process(void);
 _Noreturn void client_process(void);
 

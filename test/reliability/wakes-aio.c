@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Reapers of kernel AIO (wakes-door.h) */
+/*
+ * Reapers (threads that sleep until a completion wakes them, wakes.h) that use kernel
+ * AIO
+ */
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -9,7 +12,10 @@
 
 #include "wakes-door.h"
 
-/* LEAVE is never the number of a wake, so it is free for the polls that end the team. */
+/*
+ * The aio_data of a request is the number of the wake that completes the request. Wakes
+ * are counted from 1. The aio_data of the polls that end a team's threads is LEAVE.
+ */
 enum { LEAVE = 0 };
 enum source { ALONE, TEAM };
 
@@ -32,8 +38,7 @@ static bool has(const struct sleep *how, const struct ask *ask)
 {
 	(void)how;
 	switch (ask->request) {
-	case READ:
-		return is_uaio(); /* The kernel would block in io_submit(). */
+	case READ: return is_uaio(); /* the kernel's io_submit() would block */
 	case POLL:
 	case CANCEL:
 	case DIRECT: return true;
@@ -42,7 +47,9 @@ static bool has(const struct sleep *how, const struct ask *ask)
 }
 
 /*
- * Wait for an event; a signal may interrupt the call. Return: whether there was an event.
+ * Wait until there are nr_min events. A signal that interrupts the call does not end
+ * the wait.
+ * Return: whether there was an event.
  */
 static bool take(const struct seat *seat, long nr_min, struct io_event *event)
 {
@@ -56,7 +63,9 @@ static bool take(const struct seat *seat, long nr_min, struct io_event *event)
 	return ret == 1;
 }
 
-/* A thread of the team */
+/*
+ * A thread of a team. A team is several threads that sleep in place of one reaper.
+ */
 static void *take_for_seat(void *arg)
 {
 	struct seat *seat = arg;
@@ -103,8 +112,8 @@ static void open_seat(struct seat *seat)
 }
 
 /*
- * End the team: submit a poll that is ready for each of its threads; each thread ends with
- * one event.
+ * End the team. For each of its threads, submit a poll that completes at once; the
+ * thread that reaps it returns.
  */
 static void end_team(struct seat *seat)
 {
@@ -137,7 +146,7 @@ static void arm(struct seat *seat)
 	};
 	switch (seat->kind->ask->request) {
 	case POLL:
-	case CANCEL: /* The kernel can only cancel polls. */
+	case CANCEL: /* kernel AIO can cancel only polls */
 		iocb->aio_lio_opcode = IOCB_CMD_POLL;
 		iocb->aio_buf = POLLIN;
 		iocb->aio_nbytes = 0;
@@ -155,7 +164,10 @@ static void arm(struct seat *seat)
 	REQUIRE(syscall(SYS_io_submit, seat->ctx, 1l, &iocb) == 1);
 }
 
-/* Return: whether there was an event. */
+/*
+ * Sleep until there may be an event.
+ * Return: whether there was one.
+ */
 static bool sleep_once(struct seat *seat, struct io_event *event)
 {
 	uint64_t count;
@@ -163,7 +175,9 @@ static bool sleep_once(struct seat *seat, struct io_event *event)
 	if (seat->event < 0)
 		return take(seat, 1, event);
 	watch_sleep(&seat->watch);
-	/* The eventfd counts an event only after the event is in the ring. */
+	/*
+	 * When the eventfd counts an event, the event must already be in the ring.
+	 */
 	if (!watch_read(&seat->watch, &count, sizeof(count)))
 		return false;
 	REQUIRE(count == 1);

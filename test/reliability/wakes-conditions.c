@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The conditions of wakes.h: what disturbs the reaping process and the waking process */
+/*
+ * The conditions of wakes.h: ways to disturb the reaping process and the waking process
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,9 +27,7 @@ static void wait_a_moment(pid_t reaping, pid_t waking, struct random *random)
 	usleep(1000);
 }
 
-/*
- * Stops: SIGSTOP and SIGCONT, of either process or both
- */
+/* Stopping: SIGSTOP and SIGCONT for one of the processes or both */
 
 static void stop_and_continue(pid_t reaping, pid_t waking,
 			      struct random *random)
@@ -47,7 +47,7 @@ static void stop_and_continue(pid_t reaping, pid_t waking,
 }
 
 /*
- * A tracer: PTRACE_INTERRUPT and PTRACE_CONT of any thread of the reaping process
+ * Tracing: PTRACE_INTERRUPT and PTRACE_CONT for any thread of the reaping process
  */
 
 static const char *trace(pid_t reaping, pid_t waking)
@@ -60,12 +60,15 @@ static const char *trace(pid_t reaping, pid_t waking)
 
 void conditions_resume(pid_t thread, int status, struct random *random)
 {
-	/* The signal that is about to be delivered; or 0, for another ptrace event. */
+	/*
+	 * The signal that the kernel is about to deliver; 0 if another ptrace event
+	 * stopped the thread.
+	 */
 	const int signal = status >> 16 ? 0 : WSTOPSIG(status);
 
 	if (random_below(random, 8) == 0)
 		usleep(random_below(random, 300));
-	/* Errors are ignored: the thread may have been killed meanwhile. */
+	/* Ignore an error: the thread may have been killed meanwhile. */
 	(void)ptrace(PTRACE_CONT, thread, NULL, (void *)(intptr_t)signal);
 }
 
@@ -110,11 +113,12 @@ static const char *on_one_processor(pid_t reaping, pid_t waking)
 	return NULL;
 }
 
-/* A control group limited to a twentieth of a processor */
+/* A control group that may use a twentieth of one processor */
 
 static struct {
 	char path[PATH_MAX];
-	pid_t guard; /* removes the group, also when the supervisor is killed */
+	/* process that removes the group, even if the supervisor is killed */
+	pid_t guard;
 	int to_guard;
 } group;
 
@@ -134,7 +138,10 @@ static bool write_to(const char *name, const char *text)
 	return is_written;
 }
 
-/* Return: whether this version 2 control group lets its children limit processor time. */
+/*
+ * Return: whether this control group (version 2) may limit the processor time of child
+ * groups.
+ */
 static bool limits_children(const char *root)
 {
 	char path[PATH_MAX], words[256] = " ";
@@ -154,7 +161,8 @@ static bool limits_children(const char *root)
 }
 
 /*
- * Choose the group's path. Return: the version of control groups, 1 or 2; 0 if there are
+ * Choose the path of the group.
+ * Return: the version of control groups that this machine has, 1 or 2; 0 if it has
  * none.
  */
 static int find_root(void)
@@ -181,7 +189,9 @@ static int find_root(void)
 	return version;
 }
 
-/* Wait until the supervisor ends; then kill the group's processes and remove the group. */
+/*
+ * Wait until the supervisor ends. Then remove the group, once its processes have ended.
+ */
 static _Noreturn void guard_group(int from_supervisor)
 {
 	int null = open("/dev/null", O_RDWR);

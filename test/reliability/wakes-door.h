@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside the reaping process of wakes.h: seats, the interfaces and how reapers sleep */
+/*
+ * What the files of the reaping process (wakes.h) share: seats (the reapers' data), the
+ * interfaces, and ways to sleep
+ */
 #ifndef WAKES_DOOR_H
 #define WAKES_DOOR_H
 
@@ -12,28 +15,29 @@
 
 enum { BLOCK = 4096, NR_BLOCKS = 16, NR_TEAM = 3 };
 
-/* How a reaper waits for a descriptor. */
+/* How a reaper waits for a descriptor */
 struct watch {
 	enum way way;
 	int fd;
-	/*
-	 * epoll: -1, or an epoll that watches fd; outer: -1, or an epoll that watches epoll
-	 */
+	/* epoll: watches fd; outer: an epoll that watches `epoll`; or -1 */
 	int epoll, outer;
 };
 
-/* A lane's data in its reaper's thread. */
+/*
+ * The part of a lane (wakes.h) that only the reaping process uses: data of one reaper
+ */
 struct seat {
 	struct lane *lane;
 	const struct kind *kind;
 	unsigned index;
 	struct random random;
 	struct watch watch;
-	uint64_t number; /* number of the wake that the reaper sleeps for */
-	int event;       /* owns: an eventfd or signalfd, or -1 */
-	int file;        /* the file that DIRECT reads; owns, or -1 */
-	int bystander; /* owns, or -1: an eventfd that is polled but never ready */
-	unsigned block;        /* block of the file that DIRECT reads */
+	uint64_t number; /* number of the wake for which the reaper sleeps */
+	int event;       /* the seat's own eventfd or signalfd; or -1 */
+	int file;        /* the seat's own file, which DIRECT reads; or -1 */
+	/* the seat's own eventfd, which is polled but never ready; or -1 */
+	int bystander;
+	unsigned block;        /* the block of `file` that DIRECT reads */
 	unsigned char *buffer; /* BLOCK bytes, aligned */
 
 	/* the door's */
@@ -42,62 +46,86 @@ struct seat {
 	aio_context_t ctx;
 	struct iocb iocb;
 	struct aiocb aiocb;
-	sem_t called; /* posted by the SIGEV_THREAD function, or by a team */
+	/* posted by the function of SIGEV_THREAD, or by a thread of a team */
+	sem_t called;
 
-	/* threads that sleep instead of the reaper and report their completion to it */
+	/*
+	 * threads that sleep in place of the reaper, and report completions to it
+	 */
 	pthread_t team[NR_TEAM];
 	pthread_mutex_t mutex; /* of the completions */
-	/* the completion that a thread of the team consumed, and its result */
+	/* number and result of the completion that a thread of the team consumed */
 	uint64_t taken;
 	long result;
 };
 
-/* A front-end: an interface by which requests are made. */
+/*
+ * An interface through which reapers make requests: io_uring, kernel AIO or POSIX AIO
+ */
 struct door {
 	const struct sleep *sleeps;
 	unsigned nr_sleeps;
-	/* Return: whether this machine and interface support such a lane. */
+	/*
+	 * Return: whether this machine and this interface support a lane whose reaper
+	 * sleeps in this way and makes this request.
+	 */
 	bool (*has)(const struct sleep *sleep, const struct ask *ask);
 	void (*open)(struct seat *seat);
-	/* Submit the request that the wake seat->number completes. */
+	/*
+	 * Submit the request that the wake with the number seat->number will complete.
+	 */
 	void (*arm)(struct seat *seat);
-	/* Sleep until the request of the last arm is complete, and check the completion. */
+	/*
+	 * Sleep until the request of the last arm() is complete, then check its
+	 * completion.
+	 */
 	void (*await)(struct seat *seat);
-	/* Cancel the request of the last arm; called by another thread. */
+	/* Cancel the request of the last arm(). Another thread calls this. */
 	void (*cancel)(struct seat *seat);
 	void (*close)(struct seat *seat);
 };
 
 extern const struct door uring_door, aio_door, posix_door;
 
-/* Send the message that is wake `number` from another thread's ring. */
+/*
+ * Wake the reaper by a message (MSG_RING) that has this number, from the ring of
+ * another thread.
+ */
 void uring_message(struct uring *from, const struct seat *seat,
 		   uint64_t number);
 void uring_for_messages(struct uring *ring);
 
-/* Return: the file of the seat's READ, POLL, CANCEL or DIRECT request. */
+/* Return: the descriptor for the seat's READ, POLL, CANCEL or DIRECT request. */
 int seat_fd(const struct seat *seat);
-/* Fail unless the request has the result and data that its wake gave it. */
+/*
+ * Fail unless the result and the data are those of the wake with number seat->number.
+ */
 void seat_check(struct seat *seat, long result);
 
-/* Start the team. The caller ends it after giving each thread a completion to consume. */
+/*
+ * Start the team. To end it, the caller gives each thread a completion, then calls
+ * team_join().
+ */
 void team_start(struct seat *seat, void *(*thread)(void *));
 void team_join(struct seat *seat);
-/* A thread of the team has consumed the completion. */
+/* Called by a thread of the team that has consumed a completion. */
 void team_report(struct seat *seat, uint64_t number, long result);
-/* Sleep until a thread of the team has consumed the last request's completion. */
+/*
+ * Sleep until a thread of the team has consumed the completion of the last request.
+ * Return: its result.
+ */
 long team_await(struct seat *seat);
 
 void watch_open(struct watch *watch, int fd, enum way way);
 void watch_close(struct watch *watch);
 /*
- * Sleep until the descriptor is ready. With BY_READ, do not sleep: the caller sleeps in
- * watch_read().
+ * Sleep until the descriptor is ready. With BY_READ, return at once: the caller sleeps
+ * in watch_read().
  */
 void watch_sleep(const struct watch *watch);
 /*
- * Read from the descriptor. Return: false if the descriptor does not block and is not
- * ready.
+ * Read from the descriptor.
+ * Return: false if it is non-blocking and not ready.
  */
 bool watch_read(const struct watch *watch, void *buffer, size_t bytes);
 

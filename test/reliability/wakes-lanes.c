@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The reaping process and the waking process of wakes.h */
+/* The reaping process and the waking process (see wakes.h) */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +57,7 @@ void watch_close(struct watch *watch)
 		REQUIRE(close(watch->epoll) == 0);
 }
 
-/* A signal, a stop or a tracer may interrupt the call. */
+/* Repeat the call if a signal, a stop or a tracer interrupts it. */
 static void sleep_in_epoll(int epoll)
 {
 	struct epoll_event event;
@@ -93,8 +93,8 @@ void watch_sleep(const struct watch *watch)
 	case BY_NESTED:
 		sleep_in_epoll(watch->outer);
 		/*
-		 * The inner epoll may have no event: the caller checks itself whether there
-		 * is a completion.
+		 * The inner epoll may report no event. This is no failure: the caller
+		 * checks itself whether there is a completion.
 		 */
 		ret = epoll_wait(watch->epoll, &event, 1, 0);
 		REQUIRE(ret >= 0 || errno == EINTR);
@@ -139,8 +139,8 @@ void seat_check(struct seat *seat, long result)
 	case TIMEOUT: REQUIRE(result == -ETIME); return;
 	case NOP: REQUIRE(result == 0); return;
 	case MESSAGE: REQUIRE(result == byte); return;
-	case CANCEL: /* What a cancelled poll reports depends on the interface. */
-		return;
+	/* the result of a cancelled poll depends on the interface */
+	case CANCEL: return;
 	case DIRECT:
 		REQUIRE(result == BLOCK);
 		REQUIRE(seat->buffer[0] == seat->block);
@@ -179,7 +179,7 @@ long team_await(struct seat *seat)
 	return seat->result;
 }
 
-/* Open a file without a name, with O_DIRECT if the file system supports that. */
+/* Return: a file without a name, with O_DIRECT if the file system supports that. */
 static int new_file(unsigned char *buffer)
 {
 	int fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), flags;
@@ -203,8 +203,8 @@ static void seat_open(struct seat *seat)
 	if (seat->kind->ask->request == DIRECT)
 		seat->file = new_file(seat->buffer);
 	/*
-	 * Usually poll an eventfd as well that is never ready: what else waits may decide
-	 * how, and by which thread, the reaper is woken.
+	 * Usually also poll an eventfd that is never ready: other waiting requests may
+	 * influence how, and by which thread, the reaper is woken.
 	 */
 	if (random_below(&seat->random, 4)) {
 		seat->bystander = eventfd(0, EFD_CLOEXEC);
@@ -229,7 +229,9 @@ static void seat_close(struct seat *seat)
  * Reapers
  */
 
-/* Sometimes wait for a moment, so that waker and reaper meet in all orders. */
+/*
+ * Sometimes wait for a moment, so that wakers and reapers act in all possible orders.
+ */
 static void dawdle(struct random *random)
 {
 	const uint32_t what = random_below(random, 128);
@@ -257,7 +259,7 @@ static long futex(uint32_t *word, int call, uint32_t value)
 	return syscall(SYS_futex, word, call, value, NULL, NULL, 0);
 }
 
-/* Allow the waker to wake this reaper: the lane is idle. */
+/* Mark the lane as idle, which allows its waker to wake this reaper. */
 static void offer(struct seat *seat)
 {
 	struct idle *idle = &shared->stage.idle[seat->kind->ask->waker];
@@ -270,8 +272,8 @@ static void offer(struct seat *seat)
 }
 
 /*
- * Sleep until `wanted` lanes are idle. A waker that slept for each lane would spend most of
- * its time sleeping. It then wakes these lanes one after the other.
+ * The waker sleeps until `wanted` lanes are idle. Then it wakes these lanes one after
+ * another. If the waker slept before each single lane, it would sleep most of the time.
  */
 static void await_idle(struct idle *idle, uint32_t wanted)
 {
@@ -283,7 +285,7 @@ static void await_idle(struct idle *idle, uint32_t wanted)
 	store_seq_cst(&idle->wanted, UINT32_MAX);
 }
 
-/* Start the next wake of the lane. */
+/* Start the next round of the lane: submit a request and allow the wake. */
 static void begin_wake(struct seat *seat)
 {
 	const struct ask *ask = seat->kind->ask;
@@ -300,8 +302,8 @@ static void begin_wake(struct seat *seat)
 		return;
 	}
 	/*
-	 * Sometimes write the byte before the request is submitted. Not for CANCEL, as only
-	 * a submitted request can be cancelled.
+	 * Sometimes allow the wake before the request is submitted. Never do so with
+	 * CANCEL, because only a submitted request can be cancelled.
 	 */
 	if (ask->request != CANCEL && random_below(&seat->random, 4) == 0) {
 		offer(seat);
@@ -313,14 +315,20 @@ static void begin_wake(struct seat *seat)
 	}
 }
 
-/* Acknowledge the wake. Return: whether it was the lane's last. */
+/*
+ * Acknowledge the wake.
+ * Return: whether it was the last wake of the lane.
+ */
 static bool acknowledge(struct seat *seat)
 {
 	struct lane *lane = seat->lane;
 	int64_t took_ns;
 	bool is_last;
 
-	/* The request must not have completed before its wake. */
+	/*
+	 * Before a wake, the waker sets `fed` to the wake's number. So if the request
+	 * had completed without this wake, `fed` would be less than seat->number.
+	 */
 	REQUIRE(load_acquire(&lane->fed) == seat->number);
 	took_ns = now_ns() - lane->fed_ns;
 	if (took_ns > lane->longest_ns)
@@ -357,7 +365,7 @@ static void put(const struct lane *lane, uint64_t number)
 	REQUIRE(write(lane->ends[1], &byte, 1) == 1);
 }
 
-/* Return: the next idle lane of this waker after `after`. */
+/* Return: the next idle lane of this waker, from lane `after` on. */
 static unsigned next_idle(enum waker waker, unsigned after)
 {
 	struct stage *stage = &shared->stage;
@@ -375,7 +383,9 @@ static unsigned next_idle(enum waker waker, unsigned after)
 	fail("a lane is idle, and none says so");
 }
 
-/* Wake the reapers again and again, until each has had its last wake. */
+/*
+ * Wake the reapers of this waker's lanes, until each of them has had its last wake.
+ */
 static void wake_all(enum waker waker,
 		     void (*wake)(unsigned nr, uint64_t number))
 {
@@ -414,7 +424,7 @@ static void wake_by_byte(unsigned nr, uint64_t number)
 	put(&shared->stage.lanes[nr], number);
 }
 
-static struct uring messages; /* the waking thread's ring */
+static struct uring messages; /* ring of the waking thread */
 
 static void wake_by_request(unsigned nr, uint64_t number)
 {
@@ -462,7 +472,10 @@ _Noreturn void waking_process(void)
 	exit(0);
 }
 
-/* Count the descriptors below 512. The library's own are above, if the limit allows. */
+/*
+ * Return: how many descriptors below 512 are open. The library uses only higher ones,
+ * if the limit allows.
+ */
 static unsigned count_descriptors(void)
 {
 	enum { LIBRARY_FIRST = 512 };
@@ -498,8 +511,8 @@ _Noreturn void reaping_process(void)
 
 #ifdef __GLIBC__
 	/*
-	 * glibc executes requests by at most this many threads, and each waiting read may
-	 * occupy one.
+	 * Each waiting read may occupy one of the threads with which glibc executes
+	 * requests, so allow many threads.
 	 */
 	aio_init(&(struct aioinit){ .aio_threads = 64, .aio_num = 64 });
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Reapers of POSIX AIO (wakes-door.h) */
+/*
+ * Reapers (threads that sleep until a completion wakes them, wakes.h) that use POSIX
+ * AIO
+ */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -28,7 +31,7 @@ static bool has(const struct sleep *how, const struct ask *ask)
 	case READ:
 	case DIRECT: return true;
 	case CANCEL:
-		return is_uaio(); /* glibc cannot cancel a waiting request. */
+		return is_uaio(); /* glibc cannot cancel a request that waits */
 	default: return false;
 	}
 }

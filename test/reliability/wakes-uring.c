@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reapers of io_uring (wakes-door.h) */
+/* Reapers that use io_uring (wakes-door.h) */
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -8,7 +8,11 @@
 
 #include "wakes-door.h"
 
-/* LEAVE is never the number of a wake, so it is free for the requests that end the team. */
+/*
+ * The user_data of a request is the number of the wake that completes the request.
+ * Wakes are counted from 1. The user_data of the NOPs that end a team's threads is
+ * LEAVE.
+ */
 enum { ENTRIES = 8, LEAVE = 0 };
 enum source { RING, DEFERRED, EVENTFD, TEAM };
 
@@ -30,7 +34,10 @@ static const struct sleep sleeps[] = {
 
 static bool has(const struct sleep *how, const struct ask *ask)
 {
-	/* On a single-issuer ring, another thread may not submit a cancel. */
+	/*
+	 * The ring has IORING_SETUP_SINGLE_ISSUER, so no other thread may submit a
+	 * cancel.
+	 */
 	return how->source != DEFERRED || ask->request != CANCEL;
 }
 
@@ -54,7 +61,7 @@ static void open_ring(struct seat *seat)
 	REQUIRE(ret == 0);
 }
 
-/* Sleep until a completion may be there. */
+/* Sleep until there may be a completion. */
 static void sleep_once(struct seat *seat, uint32_t to_submit)
 {
 	const struct uring *ring = &seat->ring;
@@ -72,7 +79,9 @@ static void sleep_once(struct seat *seat, uint32_t to_submit)
 		(void)watch_read(&seat->watch, &count, sizeof(count));
 }
 
-/* A thread of the team */
+/*
+ * A thread of a team. A team is several threads that sleep in place of one reaper.
+ */
 static void *take_for_seat(void *arg)
 {
 	struct seat *seat = arg;
@@ -120,7 +129,10 @@ static void open_seat(struct seat *seat)
 		team_start(seat, take_for_seat);
 }
 
-/* End the team: each of its threads leaves with one completion. */
+/*
+ * End the team: submit a NOP for each of its threads. A thread ends when it consumes
+ * the completion of a NOP.
+ */
 static void end_team(struct seat *seat)
 {
 	for (unsigned i = 0; i < NR_TEAM; i++)
@@ -172,7 +184,9 @@ static void arm(struct seat *seat)
 		break;
 	}
 	/*
-	 * If no other thread must see the request yet, the call that sleeps may submit it.
+	 * If the reaper sleeps in io_uring_enter(), that call can also submit the
+	 * request: choose at random. Submit the request here if the reaper sleeps
+	 * otherwise, or if another thread is to consume its completion or to cancel it.
 	 */
 	if (seat->kind->sleep->way != IN_CALL ||
 	    seat->kind->sleep->source == TEAM || ask->request == CANCEL ||
@@ -210,7 +224,10 @@ static void cancel(struct seat *seat)
 				     &what, 1);
 		if (ret == 0)
 			return;
-		/* The request is not yet waiting where it can be cancelled: try again. */
+		/*
+		 * The cancel finds no request, because the request does not wait yet:
+		 * try again.
+		 */
 		REQUIRE(ret == -ENOENT || ret == -EALREADY || ret == -EINTR);
 		sched_yield();
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The supervisor of wakes.h */
+/* The supervisor process of wakes.h */
 #include "wakes.h"
 
 #include <dlfcn.h>
@@ -25,8 +25,9 @@
 #include "wakes-door.h"
 
 /*
- * The supervisor adds up a lane's quiet time in steps of at most QUIET_STEP_MS. If the
- * supervisor was paused for longer, the other processes may have been paused too.
+ * The supervisor adds up how long a lane makes no progress. At each look it adds at
+ * most QUIET_STEP_MS. If more time has passed since the last look, the supervisor was
+ * paused, and perhaps the other processes were paused, too.
  */
 enum {
 	PATIENCE_MS = 120000,
@@ -39,7 +40,7 @@ struct shared *shared;
 
 static struct {
 	const char *program;
-	const char *condition, *lane; /* from the command line, or NULL */
+	const char *condition, *lane; /* the options' arguments; or NULL */
 	bool keeps;
 	uint64_t seed;
 	unsigned seconds;
@@ -49,7 +50,7 @@ static struct kind kinds[NR_KINDS_MAX];
 static unsigned nr_kinds;
 static bool had_turn[NR_KINDS_MAX];
 
-/* State of the running stage. */
+/* State of the stage that is running */
 static struct {
 	pid_t reaping, waking; /* 0: ended */
 	struct random random;
@@ -97,7 +98,10 @@ static void end_processes(void)
 		shared->stage.condition->end();
 }
 
-/* Print the command prefix under which the program runs: uaio's, or none. */
+/*
+ * If the library is loaded, print the `uaio run` command with which this program was
+ * started.
+ */
 static void print_tool(void)
 {
 	void *symbol = dlsym(RTLD_DEFAULT, "uaio_get_counters");
@@ -111,7 +115,7 @@ static void print_tool(void)
 		slash ? (int)(slash - info.dli_fname + 1) : 0, info.dli_fname);
 }
 
-/* lane: the lane that lost its wake, or NULL */
+/* Print the failure and end the run. lane: the lane that lost its wake; or NULL. */
 static _Noreturn void give_up(const char *failure, const struct lane *lane)
 {
 	const struct condition *condition = shared->stage.condition;
@@ -150,7 +154,10 @@ _Noreturn void fail(const char *format, ...)
 	va_end(arguments);
 	if (getpid() == shared->supervisor)
 		give_up(text, NULL);
-	/* The supervisor prints this first failure after this process has ended. */
+	/*
+	 * Record the first failure. When this process has ended, the supervisor prints
+	 * it.
+	 */
 	if (__atomic_fetch_add(&shared->has_failed, 1, __ATOMIC_ACQ_REL) == 0) {
 		strcpy(shared->failure, text);
 		(void)kill(getpid(), SIGKILL);
@@ -203,7 +210,10 @@ static void add_kinds(const struct door *door)
 	}
 }
 
-/* Return: whether the interface exists, which a child process finds out by this call. */
+/*
+ * Make the call in a child process.
+ * Return: whether the interface exists.
+ */
 static bool has_interface(long (*call)(void))
 {
 	pid_t pid = fork();
@@ -282,7 +292,11 @@ static bool fits(const struct stage *stage, const struct kind *kind)
 	return true;
 }
 
-/* Add nr_each lanes of each kind that is due. Return: whether there were any. */
+/*
+ * Add nr_each lanes of each kind that has not had its turn, until the stage is full.
+ * Leave out the kinds that must not be in one process with the stage's lanes.
+ * Return: whether any lane was added.
+ */
 static bool add_lanes(struct stage *stage, unsigned nr_each)
 {
 	bool has_added = false;
@@ -298,8 +312,8 @@ static bool add_lanes(struct stage *stage, unsigned nr_each)
 }
 
 /*
- * Choose each kind once before choosing any twice, as long as the kinds of a stage are
- * compatible.
+ * Choose the lanes of a stage. A kind gets no second turn while another kind that may
+ * be in this stage has had none.
  */
 static void choose_lanes(struct stage *stage, unsigned nr_each)
 {
@@ -345,7 +359,9 @@ static pid_t start(void (*process)(void))
 	_exit(0);
 }
 
-/* A process of the stage has ended, or a traced thread of one stopped or ended. */
+/*
+ * A process of the stage has ended; or one of its traced threads has stopped or ended.
+ */
 static void note_child(pid_t pid, int status)
 {
 	const bool is_reaping = pid == run.reaping;
@@ -364,7 +380,10 @@ static void note_child(pid_t pid, int status)
 		     is_reaping ? "reaping" : "waking", status);
 }
 
-/* Return: whether each lane has had a wake. */
+/*
+ * If a lane makes no progress for too long, end the run.
+ * Return: whether each lane has had a wake.
+ */
 static bool watch_lanes(void)
 {
 	const int64_t now = now_ms();
@@ -388,8 +407,9 @@ static bool watch_lanes(void)
 		if (watched->progress != acked + fed)
 			*watched = (struct watched){ acked + fed, 0 };
 		/*
-		 * A waker that waits for a lost lane also keeps its other lanes quiet:
-		 * allow these twice the time.
+		 * fed == acked: this lane waits for its waker. Another lane, which has
+		 * lost its wake, may block that waker. So give this lane twice the
+		 * time: then the other lane is reported.
 		 */
 		if (watched->quiet_ms < PATIENCE_MS * (fed == acked ? 2 : 1))
 			continue;
@@ -498,8 +518,8 @@ static bool is_wanted(const struct condition *condition)
 }
 
 /*
- * Return: the time limit of the next stage, if the remaining stages of the round share the
- * remaining time.
+ * Return: how long the next stage may take, if the remaining stages of the round share
+ * the remaining time.
  */
 static int64_t share_of_time(int64_t end_ms, unsigned nr_left)
 {
@@ -524,7 +544,10 @@ static void play_all(void)
 	do {
 		unsigned nr_left = nr_wanted;
 
-		/* With one lane of each kind, one round covers nearly all kinds. */
+		/*
+		 * A round has a stage for each condition. If each stage has one lane of
+		 * a kind, the stages of one round have nearly all kinds.
+		 */
 		shuffle_kinds(&random);
 		for (unsigned i = 0; i < nr_conditions; i++)
 			if (is_wanted(&conditions[i]) && !totals[i].is_left_out)
@@ -532,8 +555,9 @@ static void play_all(void)
 				     share_of_time(end_ms, nr_left--), &random,
 				     &totals[i]);
 		/*
-		 * Lanes of the same kind compete for the same locks and workers, which
-		 * gives other chances to lose a wake.
+		 * In the next round, a stage has several lanes of the same kind. These
+		 * compete for the same locks and workers, which may lose wakes in other
+		 * ways.
 		 */
 		nr_each = nr_each == 1 ? NR_ALIKE : 1;
 	} while (now_ms() < end_ms);

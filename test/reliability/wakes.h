@@ -2,19 +2,21 @@
 /*
  * wakes [--condition NAME] [--lane WORDS] [--keep] --seed S --seconds N
  *
- * A lane is a thread (the reaper) and one request at a time. The reaper sleeps without a
- * time limit until the request's completion wakes it. A waker makes the request complete:
- * it writes one byte, cancels the request or sends a message. Timeouts, no-ops and reads of
- * files complete by themselves. The reaper checks the completion and acknowledges the wake.
+ * A lane consists of a thread, the reaper, which has one request at a time. The reaper
+ * sleeps without a time limit until the completion of its request wakes it. A thread
+ * called the waker makes the request complete: it writes one byte, cancels the request
+ * or sends a message. Timeouts, NOPs and reads of files complete by themselves. The
+ * reaper checks the completion and acknowledges the wake.
  *
- * The law: the reaper acknowledges each wake (completion). A lane is reported as lost when
- * it makes no progress for two minutes. The slowest of nine million wakes took 3.4 seconds,
- * with a twentieth of a processor for sixty threads.
+ * This must hold: the reaper acknowledges each wake. If a lane makes no progress for
+ * two minutes, its wake counts as lost. (The slowest of nine million wakes took 3.4
+ * seconds, with a twentieth of a processor for sixty threads.)
  *
- * Each condition disturbs a reaping process, with all reapers, and a waking process. The
- * supervisor starts both, disturbs them, and watches the lanes in shared memory. The kernel
- * serves the requests, or the library when it is loaded. The kernel passes too, which shows
- * that the program tests only what the kernel promises.
+ * A condition is a way to disturb two processes: the reaping process, which has all
+ * reapers, and the waking process. The supervisor starts both, disturbs them, and
+ * watches the lanes in shared memory. The kernel executes the requests, or the library
+ * if it is loaded. The program must pass without the library, too: this shows that it
+ * tests only what the kernel promises.
  */
 #ifndef WAKES_H
 #define WAKES_H
@@ -24,12 +26,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A stage runs one condition for a short time, with some of the kinds of lanes. */
+/* A stage is a short time with one condition and some kinds of lanes. */
 enum { NR_LANES = 28, NR_ALIKE = 7, NR_KINDS_MAX = 256 };
 
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 
-/* If false, end the run: a failure other than a lost wake. */
+/*
+ * If the condition is false, end the run: this is a failure other than a lost wake.
+ */
 #define REQUIRE(condition)                                             \
 	do {                                                           \
 		if (!(condition))                                      \
@@ -40,7 +44,7 @@ enum { NR_LANES = 28, NR_ALIKE = 7, NR_KINDS_MAX = 256 };
 _Noreturn void fail(const char *format, ...)
 	__attribute__((format(printf, 1, 2)));
 
-/* splitmix64, seeded from the seed of the run */
+/* A splitmix64 generator, whose seed comes from the run's seed */
 struct random {
 	uint64_t state;
 };
@@ -60,15 +64,18 @@ static inline uint32_t random_below(struct random *random, uint32_t n)
  * Kinds of lanes
  */
 
-/* How a reaper sleeps: in a call of its interface, or waiting for a descriptor. */
+/*
+ * How a reaper sleeps: in a call of its interface, or by waiting for a descriptor
+ */
 enum way {
 	IN_CALL,
 	BY_READ,
 	BY_POLL,
-	BY_LEVEL, /* epoll_wait(), as the ones below */
+	/* BY_LEVEL, BY_EDGE, BY_ONESHOT and BY_NESTED wait in epoll_wait(). */
+	BY_LEVEL,
 	BY_EDGE,
 	BY_ONESHOT,
-	BY_NESTED, /* an epoll in an epoll */
+	BY_NESTED, /* an epoll that watches an epoll */
 };
 
 enum request { READ, POLL, TIMEOUT, NOP, MESSAGE, CANCEL, DIRECT };
@@ -84,11 +91,15 @@ struct ask {
 struct sleep {
 	const char *name;
 	enum way way;
-	/* what the reaper waits on (ring, eventfd, …); defined by each front-end */
+	/*
+	 * what the reaper waits for (a ring, an eventfd, …): an enum source, which each
+	 * interface declares for itself
+	 */
 	int source;
 	/*
-	 * A lane that waits for signals must not share a process with a lane for which the
-	 * C library creates threads that block no signal: these would receive the signals.
+	 * For some lanes the C library creates threads that block no signal. A lane
+	 * that waits for a signal must not be in the same process, because such a
+	 * thread might receive the signal.
 	 */
 	enum { OF_NEITHER, OF_SIGNALS, OF_THREADS_WITHOUT_MASK } signals;
 };
@@ -106,14 +117,16 @@ struct kind {
 
 struct lane {
 	const struct kind *kind;
-	int ends[2];    /* a pipe or socket pair; the waker writes to ends[1] */
-	uint64_t fed;   /* atomic: wakes so far */
-	uint64_t acked; /* atomic: wakes that were acknowledged */
-	int64_t fed_ns; /* when the last wake began */
-	int64_t longest_ns; /* until a wake was acknowledged */
-	uint32_t is_idle;   /* atomic: the waker may wake the reaper */
-	uint32_t is_last;   /* atomic: the reaper ends after this wake */
-	uint32_t has_ended; /* longest time from wake to acknowledgement */
+	/* a pipe, or a pair of sockets; the waker writes to ends[1] */
+	int ends[2];
+	uint64_t fed;   /* atomic: number of the last wake */
+	uint64_t acked; /* atomic: number of the last acknowledged wake */
+	int64_t fed_ns; /* time at which the last wake began */
+	/* longest time from a wake to its acknowledgement */
+	int64_t longest_ns;
+	uint32_t is_idle;   /* atomic: allows the waker to wake the reaper */
+	uint32_t is_last;   /* atomic: after this wake, the reaper ends */
+	uint32_t has_ended; /* atomic: the reaper has ended */
 };
 
 struct stage {
@@ -121,13 +134,14 @@ struct stage {
 	uint64_t seed;
 	unsigned nr_lanes;
 	struct lane lanes[NR_LANES];
-	sem_t go; /* all processes are ready to start */
+	sem_t go; /* posted when all processes are ready */
 	struct idle {
-		uint32_t nr; /* atomic: this waker's lanes that are idle */
-		/* atomic: how many idle lanes the waker sleeps for */
+		uint32_t nr; /* atomic: idle lanes of this waker */
+		/* atomic: the waker sleeps until this number of lanes is idle */
 		uint32_t wanted;
 	} idle[NR_WAKERS];
-	uint32_t is_over; /* atomic: the next wake of each lane is its last */
+	/* atomic: the next wake of each lane is the last one */
+	uint32_t is_over;
 };
 
 struct shared {
@@ -138,12 +152,10 @@ struct shared {
 };
 extern struct shared *shared;
 
-/* Return: whether the library is in this process. */
+/* Return: whether the library is loaded into this process. */
 bool is_uaio(void);
 
-/*
- * The reaping process and the waking process (wakes-lanes.c)
- */
+/* Main functions of the reaping and the waking process (wakes-lanes.c) */
 
 _Noreturn void reaping_process(void);
 _Noreturn void waking_process(void);
@@ -156,20 +168,20 @@ struct condition {
 	const char *name;
 	bool has_idle_reapers, has_idle_wakers; /* SCHED_IDLE */
 	/*
-	 * Set up the condition; both processes wait for `go`. Return: NULL, or why this
-	 * machine does not support the condition.
+	 * Set up the condition, before `go` starts both processes.
+	 * Return: NULL; or why this machine does not support the condition.
 	 */
 	const char *(*begin)(pid_t reaping, pid_t waking);
-	/* Disturb the processes once, for about a millisecond. */
+	/* Disturb the processes once, which takes about a millisecond. */
 	void (*disturb)(pid_t reaping, pid_t waking, struct random *random);
-	/* Clean up, after both processes have ended. */
+	/* Clean up. Both processes have ended. */
 	void (*end)(void);
 };
 
 extern const struct condition conditions[];
 extern const unsigned nr_conditions;
 
-/* Resume a traced thread that waitpid() has reported as stopped. */
+/* Resume a traced thread after waitpid() reported that it has stopped. */
 void conditions_resume(pid_t thread, int status, struct random *random);
 
 #endif /* WAKES_H */

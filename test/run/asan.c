@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * asan CASE: uses the memory of a request wrongly, or not; built with AddressSanitizer or
- * MemorySanitizer, or run under valgrind
+ * asan CASE: makes requests and uses their memory, in most cases by mistake. The
+ * program is built with AddressSanitizer or MemorySanitizer, or runs under valgrind.
+ * Each case is a mistake unless the list says "no mistake".
  *
- *   freed, short  a read into memory that was freed; into memory that is too short
- *   sent          a write of memory that is too short
- *   raw           a write of memory that was not initialised
- *   filled        no mistake: bytes that a read has written, and that were not initialised
- *                 before, are used
- *   unfilled      the byte after those that a short read has written is used
- *   kept          no mistake: an initialised byte that a short read did not change is used
- *   touched       a byte of the memory of a read in flight is used
- *   cleared       memory of a read in flight is used by a function of the C library
- *   free          memory of a read in flight is freed
- *   right         no mistake: memory is used before and after requests with odd addresses
- *                 and sizes; a child of fork() uses the memory of a request of its parent
- *   neighbours    no mistake: buffers of one block are used and read into again, while
- *                 their neighbours are in flight
- *   beside        as neighbours, but the block is freed while two buffers are in flight
- *   mapped        other memory is mapped over the memory of a request in flight, and used
+ * freed         a read writes to memory that was freed
+ * short         a read writes to memory that is too short
+ * sent          a write takes its data from memory that is too short
+ * raw           a write takes its data from memory that was not initialised
+ * filled        no mistake: the program uses bytes that only a read has initialised
+ * unfilled      the program uses the byte after those that a short read has written
+ * kept          no mistake: the program uses a byte that it has initialised, and to which a
+ *               short read did not write
+ * touched       the program uses a byte of the memory of a read in flight
+ * cleared       a function of the C library uses memory of a read in flight
+ * free          memory of a read in flight is freed
+ * right         no mistake: the program uses memory just before and after the memory of
+ *               requests with odd addresses and sizes; a child of fork() uses the memory of
+ *               its parent's request
+ * neighbours    no mistake: buffers of one block of memory are used, and read into again,
+ *               while reads into their neighbours are in flight
+ * beside        like neighbours, but the block is freed while two buffers are in flight
+ * mapped        other memory is mapped over the memory of a request in flight, and used
  */
 #undef NDEBUG
 #include <aio.h>
@@ -34,7 +37,7 @@
 
 static int fds[2]; /* a pipe */
 
-/* volatile hides the mistakes from the compiler. */
+/* volatile, so that the compiler does not see the mistakes */
 static void *volatile hidden;
 
 static void *hide(void *at)
@@ -60,7 +63,7 @@ static ssize_t await(struct aiocb *aiocb)
 	return aio_return(aiocb);
 }
 
-/* Write to the pipe, so that the read completes. */
+/* Complete the read, by writing to the pipe. */
 static void feed(struct aiocb *aiocb, size_t bytes)
 {
 	static char text[4096];
@@ -104,7 +107,7 @@ static void raw(void)
 	assert(await(&aiocb) == 20);
 }
 
-/* Use byte i of 100, of which a read has written 60. */
+/* Use byte i of a buffer of 100 bytes, of which a read has written the first 60. */
 static void use_byte(size_t i)
 {
 	struct aiocb aiocb;
@@ -177,7 +180,10 @@ static void free_in_flight(void)
 	feed(&aiocb, 100);
 }
 
-/* The memory next to that of a request may be used. */
+/*
+ * Use the memory just before and just after the buffer of a read in flight. This is no
+ * mistake.
+ */
 static void use_around(char *at, size_t bytes, size_t from, size_t to)
 {
 	struct aiocb aiocb;
@@ -240,8 +246,8 @@ static char *buffer(char *pool, size_t i)
 }
 
 /*
- * Return: a block of buffers, the first of which are in flight. The upper buffer has been
- * in flight longest.
+ * Start reads into the first nr buffers of a block, the last buffer first.
+ * Return: the block.
  */
 static char *read_downwards(struct aiocb *aiocbs, size_t nr)
 {
@@ -258,7 +264,7 @@ static void neighbours(void)
 	char *pool = read_downwards(aiocbs, BUFFERS);
 
 	/*
-	 * The oldest read completes first, while the read into the buffer next to it is in
+	 * Complete the oldest read, while the read into the next lower buffer is in
 	 * flight.
 	 */
 	for (size_t round = 0; round < 3; round++)

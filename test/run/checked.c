@@ -3,11 +3,11 @@
  * checked MODE: a program of several threads that uses io_uring and POSIX AIO, built with a
  * sanitizer or run under valgrind
  *
- *   right  no mistake
- *   freed  a read into memory that was freed (AddressSanitizer, memcheck)
- *   raw    a write of memory that was never initialised (MemorySanitizer, memcheck)
- *   race   a thread uses the buffer of a read that another thread has submitted, without
- *          consuming the completion (ThreadSanitizer, helgrind, drd)
+ * right  no mistake
+ * freed  a read into memory that was freed (AddressSanitizer, memcheck find it)
+ * raw    a write from memory that was never initialised (MemorySanitizer, memcheck)
+ * race   one thread uses the buffer of a read that another thread has submitted, and no
+ *        thread has consumed the completion (ThreadSanitizer, helgrind, drd)
  */
 #undef NDEBUG
 #include <aio.h>
@@ -25,10 +25,13 @@
 
 enum { ROUNDS = 20, BYTES = 4096, MESSAGE = 64, NR_BUFFERS = 8 };
 
-/* volatile hides the mistakes from the compiler. */
+/* volatile, so that the compiler does not see the mistakes */
 static void *volatile hidden;
 
-/* Return: the result of the ring's next completion. */
+/*
+ * Wait for the next completion of the ring, and consume it.
+ * Return: its result.
+ */
 static int take(struct io_uring *ring, unsigned *ret_flags, void **ret_data)
 {
 	struct io_uring_cqe *cqe;
@@ -51,7 +54,7 @@ static int transfer(struct io_uring *ring)
 	return take(ring, &flags, &data);
 }
 
-/* Writes blocks to a file, and reads them again. */
+/* Write blocks to a file, and read them back. */
 static void *use_file(void *arg)
 {
 	struct io_uring *ring = malloc(sizeof(*ring));
@@ -80,8 +83,8 @@ static void *use_file(void *arg)
 }
 
 /*
- * One thread submits receives, each into its own memory. Another thread consumes their
- * completions.
+ * One thread submits receives, each into memory of its own. Another thread consumes the
+ * completions and frees the memory.
  */
 static struct io_uring shared;
 static int ends[2];
@@ -126,7 +129,7 @@ static void *submit_all(void *arg)
 	return NULL;
 }
 
-/* Receives by one multishot request, into provided buffers. */
+/* Receive into provided buffers by a multishot request. */
 static void *receive(void *arg)
 {
 	struct io_uring *ring = malloc(sizeof(*ring));
@@ -179,7 +182,10 @@ static void *receive(void *arg)
 	return NULL;
 }
 
-/* Consume the next completion, polling the ring in memory without system calls. */
+/*
+ * Poll the ring in memory, without a system call, until it has a completion; consume
+ * that.
+ */
 static void spin(struct io_uring *ring)
 {
 	struct io_uring_cqe *cqe;
@@ -191,7 +197,8 @@ static void spin(struct io_uring *ring)
 }
 
 /*
- * Receive into its own memory, or into a provided buffer, without ever waiting in a call.
+ * Receive into the program's own memory, then into a provided buffer, without a system
+ * call that waits.
  */
 static void *never_wait(void *arg)
 {
@@ -320,7 +327,10 @@ static void race(void)
 	unsigned flags;
 	void *data;
 
-	/* The thread starts before the submission, or after the submission. */
+	/*
+	 * The new thread uses the buffer before or after the submission: the order is
+	 * not determined.
+	 */
 	assert(pthread_create(&thread, NULL, touch, buffer) == 0);
 	io_uring_prep_recv(io_uring_get_sqe(&shared), ends[0], buffer, MESSAGE,
 			   0);

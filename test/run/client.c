@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client ENDING: submit known numbers of requests that are inline, parked and
- * queued, then end in the given way.
+ * client ENDING: makes a known number of requests, then ends as ENDING says. The
+ * library executes some requests inline, parks some (makes them wait for the file), and
+ * queues others.
  *
- * By default, 34 requests: 20 preads and 10 pwrites of a file in memory, one fdsync of that
- * file, and 3 reads of a pipe, which are parked (wait) until the pipe is written to. With
- * ENDING `posix`: only ten writes by POSIX AIO. With `one`: only one write.
+ * By default it makes 34 requests: 20 preads and 10 pwrites of a file in memory, one
+ * fdsync of that file, and 3 reads of a pipe, which wait until the program writes to
+ * the pipe. With ENDING `posix` it makes only ten writes by POSIX AIO; with `one`, only
+ * one write.
  */
 #undef NDEBUG
 #include <aio.h>
@@ -78,7 +80,7 @@ static void make_requests(void)
 	assert(io_destroy(ctx) == 0);
 }
 
-/* Ten writes by POSIX AIO, one at a time. */
+/* Make ten writes by POSIX AIO, one after another. */
 static void make_posix_requests(void)
 {
 	static char buffer[BYTES];
@@ -129,7 +131,9 @@ static void have_children(void)
 	}
 }
 
-/* Close the standard descriptors, and open other files there. */
+/*
+ * Close the descriptors 0 to 2, and open other files, which get these descriptors.
+ */
 static void reuse_descriptors(const char *path)
 {
 	for (int fd = 0; fd < 3; fd++)
@@ -139,9 +143,9 @@ static void reuse_descriptors(const char *path)
 }
 
 /*
- * Print a line for each thread: its name, nice value and allowed processors. Return: the
- * number of threads; -1 if a thread of the library does not sleep yet, as it may not have
- * set its processors yet.
+ * Print a line for each thread: its name, nice value and allowed processors.
+ * Return: the number of threads; -1 if a thread of the library does not sleep yet. Such
+ * a thread may not have set its allowed processors yet.
  */
 static int tell_places(FILE *to)
 {
@@ -174,8 +178,8 @@ static int tell_places(FILE *to)
 }
 
 /*
- * Wait until a worker and the fallback thread exist, then print all threads. If they never
- * exist, the alarm ends the process.
+ * Wait until a worker and the fallback thread exist, then print all threads. If they do
+ * not appear, the alarm ends the process.
  */
 static void await_places(void)
 {
@@ -276,7 +280,10 @@ int main(int argc, char **argv)
 	if (!strcmp(ending, "fork"))
 		have_children();
 	if (!strcmp(ending, "threads")) {
-		/* One child after the other, so that each finds the previous one dead. */
+		/*
+		 * One thread after another: when a thread starts, the one before it has
+		 * ended.
+		 */
 		for (int i = 0; i < 20; i++) {
 			pthread_t thread;
 

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * handed CASE: uses memory that requests have written and that was not initialised before.
- * Built with MemorySanitizer, which must know that the memory is now initialised.
+ * handed CASE: uses memory that was initialised only by a request. The program is built
+ * with MemorySanitizer, which does not see what a request writes. So uaio check must
+ * tell the sanitizer that the memory is initialised.
  *
- *   rings     a struct io_uring, and addresses of completions
- *   events    of io_getevents(), by system call
- *   provided  provided buffers
- *   message   bytes, control data and header of a received message
- *   chosen    as message, into a provided buffer
- *   peer      the address of an accepted connection
- *   function  the argument of a function that POSIX AIO calls
- *   behind    a mistake: the byte after those received into a provided buffer
+ * rings     a struct io_uring, and the memory of completions
+ * events    events and data of kernel AIO, whose calls are made by syscall(2)
+ * provided  provided buffers
+ * message   bytes, control data and header of a message that RECVMSG receives
+ * chosen    like message, but RECVMSG puts the bytes into a provided buffer
+ * peer      the address of an accepted connection
+ * function  the argument of a function that POSIX AIO calls
+ * behind    a mistake: the program uses the byte after the bytes that were received into a
+ *           provided buffer
  */
 #define _GNU_SOURCE
 #undef NDEBUG
@@ -131,7 +133,7 @@ static void behind(void)
 	assert(at[sizeof(text)] == at[0]);
 }
 
-/* A message with room for the credentials of its sender. */
+/* Return: the header of a message with room for the credentials of its sender. */
 static struct msghdr *new_message(struct iovec *iov)
 {
 	struct msghdr *message = malloc(sizeof(*message));
@@ -208,8 +210,9 @@ static sem_t called;
 static volatile int hidden;
 
 /*
- * Called with an uninitialised argument: the sanitizer keeps that state of its arguments
- * until a later call.
+ * MemorySanitizer records which arguments of a call are uninitialised, and keeps this
+ * record until a later call. So make a call that leaves a record of an uninitialised
+ * argument.
  */
 static __attribute__((noinline)) void leave_argument(int value)
 {

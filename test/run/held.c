@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * held PLACE: submits NR requests of which some stay in a certain state. It prints "held"
- * once all have reached their state, lets them complete when it reads a byte, prints "done"
- * when they are complete, and ends with its input.
+ * held PLACE: submits NR requests, which stay in the state that PLACE names. When all
+ * have that state, the program prints "held". When it then reads a byte, it lets them
+ * complete, and prints "done". It exits at the end of its input.
  *
- *   worker  NR reads of a file whose server answers none. The program is run with one
- *           worker, which executes one read while the others are queued.
- *   order   NR writes of one file: each waits for the write before it
- *   links   a read of an empty pipe, and NR - 1 requests linked to that read
- *   drain   a poll of an empty pipe, a drain after it, and NR - 2 requests after the drain
- *   kernel  NR writes of a device that answers none
+ * worker  NR reads of a file whose server does not answer. There is only one worker,
+ *         which executes one read while the others are queued.
+ * order   NR writes of one file: each waits for the write before it
+ * links   a read of an empty pipe, and NR - 1 requests linked to that read
+ * drain   a poll of an empty pipe, a drain after it, and NR - 2 requests after the drain
+ * kernel  NR writes in the kernel, to a device that does not answer
  *
- * It ends with status 77 if this machine cannot provide such a file.
+ * If this machine cannot provide the FUSE file system or the loop device that PLACE
+ * needs, the exit status is 77 (skipped).
  */
 #undef NDEBUG
 #include <assert.h>
@@ -28,7 +29,10 @@
 #include "loop.h"
 #include "slowfs.h"
 
-/* Any block device accepts NR requests before io_submit blocks or fails with EAGAIN. */
+/*
+ * NR requests are so few that io_submit accepts them on any block device, without
+ * blocking or EAGAIN.
+ */
 enum { NR = 4, BLOCK = 4096, SKIPPED = 77 };
 
 static char buffer[NR * BLOCK] __attribute__((aligned(4096)));
@@ -39,7 +43,9 @@ static void say(const char *what)
 	fflush(stdout);
 }
 
-/* Print "held", and wait until the test has looked at the requests. */
+/*
+ * Print "held". Return when the test, which has looked at the requests, sends a byte.
+ */
 static void hold(void)
 {
 	say("held");
@@ -52,13 +58,16 @@ static void skip(const char *why)
 	exit(SKIPPED);
 }
 
-/* files of a server that answers when the program lets it */
+/* files of a FUSE server, which answers when the program lets it */
 
 static struct slowfs *start_server(void)
 {
 	struct slowfs *fs;
 
-	/* In a mount namespace of its own, so that no other process sees the mount. */
+	/*
+	 * Mount in a mount namespace of this process, so that no other process sees the
+	 * mount.
+	 */
 	fs = unshare(CLONE_NEWNS) ? NULL : slowfs_start("slow");
 	if (!fs)
 		skip("no file system can be mounted");
@@ -73,7 +82,9 @@ static int open_file(int flags)
 	return fd;
 }
 
-/* Return: a loop device on the file of that server. */
+/*
+ * Return: a descriptor of a loop device, which is backed by a file of the FUSE server.
+ */
 static int open_device(void)
 {
 	char path[32];

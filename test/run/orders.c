@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * A program that reads a file by io_uring, two requests at a time. With an argument it has
- * a mistake that does not show on an idle machine:
+ * A program that reads a file by io_uring, two requests at a time. An argument adds a
+ * mistake that does not show on an idle machine:
  *
- *   short  it assumes that a read returns all requested bytes
- *   order  it assumes that completions arrive in the order of their requests
- *   cancel it assumes that a cancelled read has completed
+ * short   it assumes that a read returns all requested bytes
+ * order   it assumes that completions come in the order of their requests
+ * cancel  it assumes that a read succeeds although the program has cancelled it
  *
- * Without an argument it makes no mistake. It ends with 1 if it has not read the file's
- * contents.
+ * Without an argument it makes no mistake. Its exit status is 1 if it has not read the
+ * file's contents.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -60,8 +60,9 @@ static void ask(struct io_uring *ring, int fd, struct piece *piece)
 }
 
 /*
- * Consume a completion. Return: the piece that is now read completely; NULL: the rest of
- * the piece has been requested.
+ * Consume the completion of a read of a piece. If a part of the piece is still missing,
+ * request that part.
+ * Return: the piece, if it is complete; else NULL.
  */
 static struct piece *take(struct io_uring *ring, int fd)
 {
@@ -83,7 +84,10 @@ static struct piece *take(struct io_uring *ring, int fd)
 	return NULL;
 }
 
-/* Read two pieces. With the mistake `order`, put them in the order of their completions. */
+/*
+ * Read two pieces of the file to `to`. With the mistake `order`, the pieces are stored
+ * in `to` in the order of their completions.
+ */
 static void read_pair(struct io_uring *ring, int fd, off_t at, char *to)
 {
 	static struct piece pieces[2];
@@ -107,7 +111,9 @@ static void read_pair(struct io_uring *ring, int fd, off_t at, char *to)
 }
 
 /*
- * Read a byte and cancel the read. Return: whether it was read, or the read was cancelled.
+ * Submit a read, then cancel it.
+ * Return: whether the read succeeded or was cancelled; with the mistake `cancel`, only
+ * whether it succeeded.
  */
 static bool read_or_cancel(struct io_uring *ring, int fd)
 {

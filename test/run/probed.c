@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probed REQUESTS POINT...: make reads, and print what a tracer of the library's probes
- * (USDT) sees
+ * probed REQUESTS POINT...: makes reads, and prints what a tracer of the library's
+ * probes (USDT) sees
  *
- * A POINT is NAME LOCATION ARGUMENT ARGUMENT ARGUMENT, as readelf prints it for the
- * preloaded library. Each no-op there becomes a breakpoint, as a tracer's, and its handler
- * prints the name and the arguments. x86-64 only.
+ * Each POINT is NAME LOCATION ARGUMENT ARGUMENT ARGUMENT, as readelf prints it for the
+ * preloaded library. As a tracer does, the program replaces the no-op at each LOCATION
+ * by a breakpoint. The handler prints the probe's name and arguments. x86-64 only.
  */
 #define _GNU_SOURCE
 #include <assert.h>
@@ -31,7 +31,9 @@ static struct point {
 } points[POINTS_MAX];
 static int nr_points;
 
-/* Registers: their index in mcontext_t and the names of their parts. */
+/*
+ * Registers: the index in mcontext_t, and the names of the register and its parts.
+ */
 static const struct {
 	int number;
 	const char *names;
@@ -54,7 +56,10 @@ static const struct {
 	{ REG_R15, " r15 r15d r15w r15b " },
 };
 
-/* Return: the value of the register %NAME, with which text begins. */
+/*
+ * text: begins with %NAME.
+ * Return: the value of the register NAME.
+ */
 static int64_t value_of(const char *text, const ucontext_t *context)
 {
 	char name[8];
@@ -78,8 +83,9 @@ static int64_t cut(uint64_t value, long bytes)
 }
 
 /*
- * Return: the address of (%REGISTER), (%REGISTER,%REGISTER) or
- * (%REGISTER,%REGISTER,NUMBER).
+ * text: (%REGISTER), (%REGISTER,%REGISTER) or (%REGISTER,%REGISTER,NUMBER), as in
+ * assembly.
+ * Return: the address.
  */
 static int64_t address(const char *text, const ucontext_t *context)
 {
@@ -93,7 +99,11 @@ static int64_t address(const char *text, const ucontext_t *context)
 	return sum + value_of(index + 1, context) * scale;
 }
 
-/* Return: the value of BYTES@%REGISTER, BYTES@$NUMBER, or BYTES@OFFSET and an address. */
+/*
+ * text: BYTES@%REGISTER, BYTES@$NUMBER, or BYTES@OFFSET and an address, as in an ELF
+ * note of a probe.
+ * Return: the argument's value.
+ */
 static int64_t argument(const char *text, const ucontext_t *context)
 {
 	char *at;

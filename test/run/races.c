@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * races CASE: uses the memory of requests too early, or not; built with ThreadSanitizer
+ * races CASE: uses the memory of a request. The program is built with ThreadSanitizer.
+ * In the first three cases it uses the memory too early, which is a race. The last two
+ * cases are mistakes that do not concern requests. The other cases have no mistake.
  *
- *   touched   the buffer of a read in flight is used
- *   complete  the buffer of a complete read is used before its completion is consumed
- *   posix     the buffer of a read of POSIX AIO is used before aio_error() is called
- *   waited    used after a function of liburing that waits has returned the completion
- *   peeked    used after liburing's inline function that does not wait has returned it
- *   handed    one thread submits, another thread consumes the completion
- *   carried   memory is handed to another thread by sending its address through a pipe
- *   mapped    a ring of another thread was mapped at the same address before
- *   linked    two linked requests have the same buffer
- *   message   a ring gets a message from another ring
- *   forked    a child of fork() starts a thread, and has requests
- *   beside    as forked, while a read of another thread of the parent completes
- *   callback  a notification function is called when the request is complete
- *   listed    lio_listio() waits for requests
- *   cancelled aio_cancel() ends the request
- *   unlocked  a mutex that is not locked is unlocked: no race
- *   threads   two threads use the memory of a read after its completion is consumed
+ * touched   the buffer of a read in flight is used
+ * complete  the buffer of a complete read is used before its completion is consumed
+ * posix     the buffer of a read of POSIX AIO is used before aio_error() is called
+ * waited    the buffer is used after a function of liburing that waits has returned the
+ *           completion
+ * peeked    the buffer is used after io_uring_peek_cqe(), which does not wait, has returned
+ *           the completion
+ * handed    one thread submits, another thread consumes the completion
+ * carried   memory is passed to another thread, by sending its address through a pipe
+ * mapped    each of several threads has a ring, one after another at the same address
+ * linked    two linked requests have the same buffer
+ * message   a ring gets a message from another ring
+ * forked    a child of fork() starts a thread, and has requests
+ * beside    like forked, while a read of another thread of the parent completes
+ * callback  a notification function is called when the request is complete
+ * listed    lio_listio() waits for requests
+ * cancelled aio_cancel() ends the request
+ * unlocked  a mutex that is not locked is unlocked
+ * threads   a race: two threads use the memory of a read after its completion is consumed
  *
- * The comments at the ends of lines are what test/run/checkers.py looks for in the report.
+ * Comments at the ends of lines are data: test/run/checkers.py looks for these lines in
+ * the sanitizer's report.
  */
 #define _GNU_SOURCE
 #undef NDEBUG
@@ -81,7 +86,7 @@ static void complete(void)
 
 	feed();
 	start();
-	/* poll() reports the completion, but does not consume it. */
+	/* poll() returns when there is a completion, but does not consume it. */
 	assert(poll(&ready, 1, -1) == 1);
 	buffer[5]++; /* complete: access */
 	take_from(&ring, 17);
@@ -156,7 +161,7 @@ static void handed(void)
 	assert(pthread_join(thread, NULL) == 0);
 }
 
-/* Receives addresses from the pipe, and uses the memory there. */
+/* Receive addresses through the pipe, and use the memory there. */
 static void *use_carried(void *arg)
 {
 	struct io_uring own;
@@ -166,7 +171,10 @@ static void *use_carried(void *arg)
 	for (int i = 0; i < ROUNDS; i++) {
 		struct io_uring_sqe *sqe = io_uring_get_sqe(&own);
 
-		/* A linked request has no fiber (the sanitizer's context for a request). */
+		/*
+		 * The sanitizer has a context for requests (a fiber); linked requests
+		 * do not use it.
+		 */
 		io_uring_prep_nop(sqe);
 		sqe->flags |= i % 2 ? IOSQE_IO_LINK : 0;
 		io_uring_prep_read(io_uring_get_sqe(&own), ends[0], &at,
@@ -212,7 +220,10 @@ static void *use_ring(void *arg)
 	return arg;
 }
 
-/* Two threads that nothing synchronises. */
+/*
+ * Nothing synchronises these threads. Their rings are mapped at the same addresses, one
+ * after another.
+ */
 static void mapped(void)
 {
 	pthread_t threads[8];
@@ -291,15 +302,17 @@ static void forked(void)
 }
 
 /*
- * uaio check calls two functions of the sanitizer, which are replaced below. It calls one
- * when it makes the fiber (context) of all requests, the other when a completed read
- * switches to that fiber.
+ * The program replaces two functions of the sanitizer that uaio check calls. It calls
+ * the first when it creates the one fiber (context of the sanitizer) that all requests
+ * share. It calls the second when a completed read switches to that fiber.
  */
 void __tsan_set_fiber_name(void *fiber, const char *name);
 void __tsan_acquire(void *at);
 void *__tsan_get_current_fiber(void);
 
-/* both atomic: the next thread that switches to the fiber is to be held there */
+/*
+ * both atomic; TO_BE_HELD: hold the next thread that switches to the fiber `courier`
+ */
 static void *courier;
 static enum { NOT_HELD, TO_BE_HELD, HELD } hold;
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stranger: a client of kernel AIO, io_uring and POSIX AIO for another C library than
- * glibc, or with a sanitizer
+ * stranger: a client of kernel AIO, io_uring and POSIX AIO, built for another C library
+ * than glibc, or with a sanitizer
  *
- * By syscall(2) it submits a read of an empty pipe: the kernel would wait for the data in
- * io_submit, which would never come here. The program does this in main(), in a thread and
- * in a child. Then it sets up a ring, and reads by aio_read, once with a notification
- * function, which ends its thread. It prints a line for each step. At last it executes the
- * program that its arguments name.
+ * First the program submits a read of an empty pipe by syscall(2). The kernel's
+ * io_submit would wait for the data, which would never come here, so the library must
+ * execute the read. The program does this in main(), in a thread and in a child. Then
+ * it sets up a ring. Then it reads by aio_read(), at first without a notification, then
+ * with a notification function that ends its thread by pthread_exit(). For each step
+ * the program prints a line. At last it executes the program that its arguments name.
  */
 #include <aio.h>
 #include <errno.h>
@@ -19,7 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Some C libraries come without the kernel's headers. */
+/*
+ * Some C libraries come without the kernel's headers, so define the numbers here.
+ */
 #if defined(__aarch64__)
 enum { IO_SETUP, IO_DESTROY, IO_SUBMIT, IO_GETEVENTS = 4 };
 #else
@@ -88,7 +91,10 @@ static void be_called(union sigval value)
 	pthread_exit(NULL);
 }
 
-/* The notification function runs on a thread with these attributes. */
+/*
+ * In the second round, the notification function runs on a thread with the attributes
+ * `attr`.
+ */
 static void use_callback(void)
 {
 	char text[8] = "";
@@ -108,7 +114,10 @@ static void use_callback(void)
 		return;
 	request.aio_fildes = ends[0];
 	for (int i = 0; i < 2; i++) {
-/* the sanitizer does not see what orders the accesses of this copy */
+/*
+ * ThreadSanitizer would report a race here: it does not see how the accesses to this
+ * copy of attr are ordered.
+ */
 #ifndef __SANITIZE_THREAD__
 		if (i)
 			request.aio_sigevent.sigev_notify_attributes = &attr;

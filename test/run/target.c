@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program that prints which file named libuaio is loaded into it, for example
- * "libuaio.so.0", or "none".
+ * A program that prints the name of the file loaded into it whose name begins with
+ * libuaio, for example "libuaio.so.0"; else "none".
  */
 #include <link.h>
 #include <stdio.h>

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client WHEN FILTER: a client of all functions of kernel AIO, in a sandbox (seccomp
- * filter)
+ * client WHEN FILTER: uses all functions of kernel AIO in a sandbox (seccomp filter)
  *
- * WHEN says when the filter is installed. `none`: never. `prctl` or `seccomp`: the program
- * installs it after it has opened its files, for its one thread or for all threads. `late`:
- * the program installs it after its first requests. `before`: the filter is installed
- * before the program starts; a command follows, which runs with the filter.
+ * WHEN says when the filter is installed. `none`: never. `prctl` and `seccomp`: after
+ * the program has opened its files; prctl() installs it for the only thread, seccomp()
+ * for all threads. `late`: after the program's first requests. `before`: before the
+ * program starts; the arguments that follow are a command, which is executed with the
+ * filter.
  *
- * FILTER is ACTION:CALL,... to refuse these calls and allow all others, or ACTION!CALL,...
- * to allow only these. ACTION is `kill`, `trap` or the name of an error.
+ * FILTER is ACTION:CALL,... to refuse these system calls and allow all others, or
+ * ACTION!CALL,... to allow only these. ACTION is `kill`, `trap` or the name of an
+ * error.
  *
- * The program prints a line with the result of each action. It ends at the first wrong
- * data. After the filter is installed, it makes only reads, writes and the calls that any
- * program with threads makes.
+ * The program prints the result of each step on a line. It ends when it gets wrong
+ * data. After the filter is installed, it makes only reads, writes, and the calls that
+ * any program with several threads needs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,13 +65,13 @@ static _Noreturn void leave(int status, const char *why, const char *what,
 	_exit(status);
 }
 
-/* A result is wrong: it does not contain what was requested. */
+/* End the test: a request returned wrong data or a wrong count. */
 static void fail(const char *what, long got)
 {
 	leave(WRONG, "WRONG", what, got);
 }
 
-/* A system call that the test itself needs has failed. */
+/* End the test: a system call that the test itself needs has failed. */
 static void give_up(const char *what, int error)
 {
 	leave(BROKEN, "broken", what, error);
@@ -91,7 +92,7 @@ static void say(const char *what, long res)
 
 struct spec {
 	uint32_t action;
-	bool is_rest; /* the action applies to all calls that are not listed */
+	bool is_rest; /* the action is for all calls that are not listed */
 	int calls[SPEC_CALLS];
 	unsigned nr;
 };
@@ -121,7 +122,9 @@ static struct spec parse(char *text)
 			fprintf(stderr, "no call %s\n", name);
 			exit(BROKEN);
 		}
-		/* Negative: a system call that only other processors have. */
+		/*
+		 * A negative number: only other processors have this system call.
+		 */
 		if (nr >= 0)
 			spec.calls[spec.nr++] = nr;
 	}
@@ -156,7 +159,10 @@ static void install(const char *when, char *text)
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		give_up("no_new_privs", errno);
-	/* Probe seccomp as libseccomp does. These calls must fail and change nothing. */
+	/*
+	 * Probe for seccomp as libseccomp does: with wrong arguments, so the calls must
+	 * fail and change nothing.
+	 */
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, NULL) != -1 ||
 	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) != -1)
 		give_up("a probe", 0);
@@ -182,7 +188,10 @@ static long submit(aio_context_t ctx, struct iocb *iocb)
 	return result(syscall(SYS_io_submit, ctx, 1l, &iocb));
 }
 
-/* Return: the result of the next event, or the error of io_getevents. */
+/*
+ * Wait for the next event.
+ * Return: its result, or the error of io_getevents.
+ */
 static long reap(aio_context_t ctx)
 {
 	struct io_event event;
@@ -268,7 +277,10 @@ static void open_files(void)
 	open_terminal();
 }
 
-/* With `before`, the program may not open files: it inherits descriptors. */
+/*
+ * With `before`, the program may not open files: it inherits the descriptors, whose
+ * numbers are in the environment.
+ */
 
 #define HANDED_ON "CLIENT_FILES"
 
@@ -299,8 +311,8 @@ static bool take_over(void)
  */
 
 /*
- * Write, then read. Return: 0 or the first error. Ends the program if other bytes are read
- * than were written.
+ * Write a file and read it back. End the program if the data that was read differs.
+ * Return: 0, or the first error.
  */
 static long write_and_read(aio_context_t ctx, int fd, size_t bytes, size_t nr)
 {
@@ -328,8 +340,8 @@ static long write_and_read(aio_context_t ctx, int fd, size_t bytes, size_t nr)
 }
 
 /*
- * This EPERM comes from the file (which is sealed), for each call that writes. It must not
- * be mistaken for the filter's.
+ * The file is sealed, so each call that writes to it fails with EPERM. The library must
+ * not conclude that the filter has refused the call.
  */
 static void use_sealed(aio_context_t ctx)
 {
@@ -347,7 +359,10 @@ static void use_cached(aio_context_t ctx)
 	struct iovec iov[2] = { { block, 100 }, { block, 412 } };
 	struct iocb iocb;
 
-	/* Write so often that the library assumes that the file is in the page cache. */
+	/*
+	 * Write so often that the library assumes that the page cache contains the
+	 * file.
+	 */
 	say("cached", write_and_read(ctx, files.cached, BLOCK, 3 * NR_BLOCKS));
 	say("writev",
 	    make(ctx, iocb_of(IOCB_CMD_PWRITEV, files.cached, iov, 2, 0)));
@@ -366,7 +381,7 @@ static void use_cached(aio_context_t ctx)
 	say("priority", make(ctx, iocb));
 }
 
-/* Reap all events, also after errors, so that no later reap finds them. */
+/* Even after an error, reap all events: a later reap must not find them. */
 static void use_cold(aio_context_t ctx)
 {
 	long ret = 0, got;
@@ -388,7 +403,7 @@ static void use_cold(aio_context_t ctx)
 	say("cold", ret);
 }
 
-/* Submit a read that waits, then the write that it waits for. */
+/* Submit a read of an empty stream, then the write that the read waits for. */
 static void use_stream(aio_context_t ctx, const char *name, int from, int to)
 {
 	struct iocb get = iocb_of(IOCB_CMD_PREAD, from, seen, 6, 0);
@@ -401,8 +416,9 @@ static void use_stream(aio_context_t ctx, const char *name, int from, int to)
 	if (got < 0 || gave < 0) {
 		say(name, got < 0 ? got : gave);
 		/*
-		 * Only one was accepted: read what the write left in the stream, or reap
-		 * the read.
+		 * Only one of the two requests was accepted. If it was the write, reap
+		 * it and read its data from the stream. If it was the read, write to
+		 * the stream and reap the read.
 		 */
 		if (gave == 1 && (gave = reap(ctx)) == 6 &&
 		    read(from, seen, 6) != 6)
@@ -413,7 +429,7 @@ static void use_stream(aio_context_t ctx, const char *name, int from, int to)
 	}
 	got = reap(ctx);
 	/*
-	 * The asynchronous write has failed, so write here: else the read would wait for
+	 * The submitted write has failed, so write here; else the read would wait for
 	 * ever.
 	 */
 	if (got < 0 && write(to, "hello\n", 6) != 6)
@@ -439,7 +455,9 @@ static void use_poll(aio_context_t ctx)
 		give_up("pipe", errno);
 }
 
-/* The client waits in no AIO call: an eventfd reports the event. */
+/*
+ * The client waits in no call of AIO: it reads an eventfd, which the request signals.
+ */
 static void use_resfd(aio_context_t ctx)
 {
 	struct iocb iocb = iocb_of(IOCB_CMD_PREAD, files.pipe[0], seen, 1, 0);
@@ -480,7 +498,9 @@ static void use_cancel(aio_context_t ctx)
 	reap(ctx);
 }
 
-/* Close a socket on which a read still waits, in a context that exists until the end. */
+/*
+ * Close a socket while a read waits on it. The context exists until the process ends.
+ */
 static void use_close(aio_context_t ctx)
 {
 	struct iocb iocb =
@@ -572,7 +592,7 @@ static void use_all(void)
 	use_threads();
 	use_fork();
 	use_close(ctx);
-	/* The process ends with these requests in flight. */
+	/* The process ends while these requests are in flight. */
 	for (int i = 0; i < NR_BLOCKS; i++) {
 		struct iocb iocb = iocb_of(IOCB_CMD_PWRITE, files.pending,
 					   block, BLOCK, i * BLOCK);

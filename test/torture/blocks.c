@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A write that covers part of a block leaves the rest of the block unchanged
+ * Load: writes that cover part of a block must leave the rest of the block unchanged
  *
- * All threads write to one file, each to its own stripes, which are shorter than a
- * block and share blocks with other threads' stripes. Some writes are misaligned and
- * use a descriptor with O_DIRECT. Others use one without O_DIRECT, and run inside
- * io_submit unless they must queue. All of them extend the file, which is empty at the
- * start of each round.
+ * All threads write to one file. Each thread writes only to its own stripes. A stripe
+ * is shorter than a block, so it shares blocks with stripes of other threads. Some
+ * writes are misaligned and use a descriptor with O_DIRECT. The other writes use a
+ * descriptor without O_DIRECT: io_submit executes them itself, unless the library must
+ * queue them. All writes extend the file, which is empty at the start of each round.
  *
- * The law: in the end each stripe holds what its owner wrote last, bytes never written
- * are zero, and the file ends after the last written byte.
+ * At the end this must hold: each stripe contains what its owner wrote last, bytes
+ * never written are zero, and the file ends after the last written byte.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -29,7 +29,7 @@ enum {
 	STRIPE = 331,
 	NR_STRIPES = 240,
 	BYTES = STRIPE * NR_STRIPES,
-	WRITES = 60, /* writes per thread and round */
+	WRITES = 60, /* how many writes each thread submits in a round */
 };
 
 struct slot {
@@ -39,14 +39,15 @@ struct slot {
 	char data[STRIPE + 64];
 };
 
-static int fds[2];           /* with O_DIRECT, without */
-static char expected[BYTES]; /* each stripe is set by its owner */
+static int fds[2]; /* with O_DIRECT, without */
+/* what the file must contain; each stripe set by its owner */
+static char expected[BYTES];
 
 static struct writer {
 	struct unit_thread thread;
 	struct random random;
 	uint64_t handle;
-	int64_t end; /* end of the thread's writes in this round */
+	int64_t end; /* where the thread's farthest write of this round ends */
 	struct slot slots[NR_SLOTS];
 } writers[NR_THREADS];
 
@@ -76,8 +77,8 @@ static unsigned nr_pending(const struct writer *writer)
 }
 
 /*
- * Return: whether a write of the stripe is in flight. Then a second write must wait, as two
- * writes in flight have no order.
+ * Two writes in flight have no order, so a second write to the same stripe must wait.
+ * Return: whether a write to the stripe is in flight.
  */
 static bool is_written(const struct writer *writer, unsigned stripe)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors are closed and reused while requests are in flight
+ * Load: descriptors are closed and reused while requests are in flight
  *
- * Each descriptor is owned by a thread, which submits writes to its file. Without
- * waiting for the writes, the owner puts another file of any kind in its place, by
- * close() or dup2(). Meanwhile other threads submit reads on all descriptors, whatever
- * files they refer to.
+ * Each descriptor belongs to a thread, its owner, which submits writes to it. Without
+ * waiting for the writes, the owner replaces the file at the descriptor by another one
+ * of any kind, through close() or dup2(). Meanwhile other threads submit reads on all
+ * these descriptors, whatever files they refer to.
  *
- * The law: each file holds all that was submitted to it while it had the descriptor,
- * and nothing else.
+ * At the end this must hold: each file contains all writes that were submitted while it
+ * was at the descriptor, and nothing else.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -48,7 +48,7 @@ static struct stranger {
 
 static uint32_t are_owners_done; /* atomic */
 
-/* For a while, the descriptor refers to a file of another kind. */
+/* Make the descriptor refer to a pipe, until the next file replaces it. */
 static void put_other_kind(struct owner *owner)
 {
 	int ends[2];
@@ -89,7 +89,7 @@ static void own_one_file(struct owner *owner)
 	switch (random_below(&owner->random, 3)) {
 	case 0: unit_close(owner->fd); break;
 	case 1: put_other_kind(owner); break;
-	default: break; /* the next file gets the same descriptor */
+	default: break; /* the next dup2() replaces this file */
 	}
 	REQUIRE(uaio_aio_getevents(owner->handle, NR_WRITES, NR_WRITES, events,
 				   NULL) == NR_WRITES);
@@ -129,8 +129,8 @@ static long intrude(void *arg)
 			stranger->nr_reads++;
 		}
 		/*
-		 * Destroying the context ends the waiting reads. Reads of a pipe without a
-		 * writer have ended by themselves.
+		 * This cancels the reads that wait. Reads of a pipe without a writer
+		 * have already completed.
 		 */
 		unit_destroy(handle);
 	}

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts are created and destroyed while requests are in flight
+ * Load: contexts are created and destroyed while requests are in flight
  *
- * Threads share a table of contexts. They submit to these, reap events, cancel
- * requests, destroy contexts and create new ones, with handles that may be stale.
+ * Threads share a table of contexts. They submit requests to the contexts, reap events,
+ * cancel requests, and destroy and create contexts. A thread may use the handle of a
+ * context that no longer exists.
  *
- * The load runs in rounds, at whose end all contexts are destroyed and nothing is in
- * flight. The law then: each accepted request has had one event, or none if its context
- * was destroyed. No event comes twice, and refused requests have none.
+ * At the end of each round all contexts are destroyed, so nothing is in flight. Then
+ * this must hold: each accepted request has had one event, or none if its context was
+ * destroyed. No request has two events, and a refused request has none.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -34,19 +35,21 @@ enum {
 	BLOCK = 512,
 	NR_BLOCKS = 64,
 	BATCH = 12,
-	NR_SLOTS = 4096, /* requests of one thread in one round */
+	NR_SLOTS = 4096, /* most requests of one thread in one round */
 	ROUND_NS = 50000000,
 };
 
-static uint64_t places[NR_PLACES]; /* atomic: handles, 0: none */
-static int files[NR_FILES];        /* the last one is never ready */
-static uint32_t is_round_over;     /* atomic */
-static uint32_t is_run_over;       /* atomic */
+static uint64_t places[NR_PLACES]; /* atomic: a handle; 0: no context */
+/* the last one is a pipe that never gets data */
+static int files[NR_FILES];
+static uint32_t is_round_over; /* atomic */
+static uint32_t is_run_over;   /* atomic */
 static pthread_barrier_t barrier;
 
 struct slot {
 	struct iocb iocb;
-	uint32_t is_pending; /* atomic: submitted, and no event seen yet */
+	/* atomic: submitted, and its event not yet reaped */
+	uint32_t is_pending;
 	char buffer[BLOCK];
 };
 
@@ -54,7 +57,7 @@ static struct worker {
 	struct unit_thread thread;
 	unsigned nr;
 	struct slot *slots;
-	unsigned nr_used; /* slots used in this round */
+	unsigned nr_used; /* how many slots this round has used */
 	struct random random;
 	unsigned long nr_accepted, nr_reaped, nr_refused, nr_cancelled;
 	unsigned long nr_setups;
@@ -72,7 +75,7 @@ static void draw_request(struct worker *worker, struct slot *slot)
 	int64_t off = random_below(&worker->random, NR_BLOCKS) * BLOCK;
 	unsigned opcode = opcodes[which];
 
-	/* syncs use a file in memory, as the disk would be slow */
+	/* a sync uses a file in memory, because a disk would be slow */
 	if (opcode == IOCB_CMD_FDSYNC)
 		slot->iocb = unit_iocb(opcode, files[0], NULL, 0, 0);
 	else if (opcode == IOCB_CMD_POLL)
@@ -99,7 +102,10 @@ static void submit(struct worker *worker, uint64_t handle)
 		return;
 	for (unsigned i = 0; i < nr; i++) {
 		draw_request(worker, &slots[i]);
-		/* Mark it first: the event may be reaped before io_submit returns. */
+		/*
+		 * Set this before io_submit, because another thread may reap the event
+		 * before io_submit returns.
+		 */
 		store_release(&slots[i].is_pending, 1);
 		list[i] = &slots[i].iocb;
 	}
@@ -154,8 +160,8 @@ static void cancel(struct worker *worker, uint64_t handle)
 }
 
 /*
- * Of several threads that destroy a context, one succeeds. That one creates the next
- * context.
+ * If several threads destroy the same context, only one of these calls succeeds. The
+ * thread that made this call creates the next context.
  */
 static void renew(struct worker *worker, uint64_t *place, uint64_t handle)
 {
@@ -172,7 +178,8 @@ static void renew(struct worker *worker, uint64_t *place, uint64_t handle)
 	REQUIRE(ret == 0);
 	worker->nr_setups++;
 	/*
-	 * Meanwhile another thread may have put a context into the slot: destroy that one.
+	 * If another thread has put a context into the same place meanwhile, destroy
+	 * that context.
 	 */
 	while (!__atomic_compare_exchange_n(place, &handle, fresh, false,
 					    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
@@ -209,7 +216,10 @@ static long torment(void *arg)
 	}
 }
 
-/* Return: how many requests had no event. */
+/*
+ * Reset the slots for the next round.
+ * Return: how many requests had no event.
+ */
 static unsigned long clear_slots(struct worker *worker)
 {
 	unsigned long nr = 0;
@@ -236,9 +246,10 @@ static unsigned long one_round(void)
 	pthread_barrier_wait(&barrier);
 
 	/*
-	 * A thread may read a handle that a new context gets before the thread destroys it.
-	 * Then the new context's slot keeps a stale handle. So only check that no context
-	 * is left.
+	 * A new context may get the handle of a destroyed one. A thread that is about
+	 * to destroy the old context then destroys the new one. An element of places[]
+	 * then keeps a handle without a context, and EINVAL is right. So only check
+	 * that no context is left.
 	 */
 	for (unsigned i = 0; i < NR_PLACES; i++) {
 		long ret = uaio_aio_destroy(places[i]);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A read sees what was written last
+ * Load: a read must return what was written last
  *
- * Each thread has its own file, opened twice. It writes and reads random blocks of the
- * file, with many requests in flight, in every possible way. A write fills its block
- * with its number.
+ * Each thread has its own file, with two descriptors. It writes and reads random blocks
+ * of the file, with and without vectors, and has many requests in flight. A write fills
+ * its block with the write's number.
  *
- * The law: a read sees the whole of the last write to its block that was submitted
- * before the read, and nothing of later ones. In the end the file holds the result of
- * all writes in order.
+ * This must hold: a read returns the whole of the last write to its block that was
+ * submitted before the read, and nothing of later writes. At the end the file contains
+ * the result of all writes in order.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -36,7 +36,7 @@ struct slot {
 	struct iovec vectors[8];
 	bool is_pending;
 	unsigned block;
-	uint64_t number; /* the number of the write that a read must see */
+	uint64_t number; /* the number of the write that a read must return */
 	uint64_t words[WORDS];
 };
 
@@ -95,7 +95,8 @@ static void draw(struct writer *writer, struct slot *slot)
 	uint64_t number;
 
 	if (opcode == IOCB_CMD_FDSYNC && random_below(&writer->random, 20))
-		opcode = IOCB_CMD_PREAD; /* rare, as each waits for the disk */
+		/* replace most syncs by reads: a sync waits for the disk */
+		opcode = IOCB_CMD_PREAD;
 	slot->block = random_below(&writer->random, NR_BLOCKS);
 	slot->number = writer->model[slot->block];
 	slot->iocb =
@@ -184,7 +185,10 @@ int torture_ordering(void)
 {
 	unsigned long nr_writes = 0, nr_checked = 0;
 
-	/* Workers execute all requests, so later ones queue behind them and mix. */
+	/*
+	 * Let workers execute all requests, so that many requests are queued at the
+	 * same time.
+	 */
 	for (unsigned i = 0; i < NR_THREADS; i++)
 		begin(&writers[i], i);
 	uaio_config.force_worker = true;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each event is found once, by io_getevents or in the ring
+ * Load: each event must be found once, by io_getevents or in the ring
  *
  * Workers post the events of one context. Its only client reaps them as event loops do:
- * by io_getevents, from the mapped ring, and by both in turn.
+ * by io_getevents, from the ring in memory, or by both in turn.
  *
- * The law: each request is reported exactly once. The client never finds more unread
- * events than it has requests in flight.
+ * This must hold: each request has exactly one event, and the client never finds more
+ * unread events than it has requests in flight.
  */
 #undef NDEBUG
 #include "torture.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many requests read one stream in many contexts, and each byte is read once
+ * Load: many requests in many contexts read one stream, and each byte must be read once
  *
- * Whole numbered records come through pipes. Threads read them, each with several
- * requests at a time, in shared contexts. Any thread may reap the events, with or
- * without waiting. Some requests are cancelled.
+ * Threads write numbered records to pipes. Reading threads have several requests in
+ * flight on each pipe, in contexts that they share. Any of these threads may reap the
+ * events, with or without waiting. Some requests are cancelled.
  *
- * The law: each record is read once, each request has one event, and the requests of
- * one thread on one pipe get their records in order.
+ * This must hold: each record is read once, each request has one event, and the
+ * requests of one thread on one pipe get their records in the order of submission.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -26,9 +26,10 @@ enum {
 	NR_PIPES = 3,
 	NR_CONTEXTS = 3,
 	NR_THREADS = 4,
-	NR_SLOTS = 8, /* per thread and pipe */
+	NR_SLOTS = 8, /* of each thread and pipe */
 	RECORD = sizeof(uint64_t),
-	RECORDS_MAX = 64, /* records per write, which is atomic at this size */
+	/* records per write: no more than a pipe accepts in one piece */
+	RECORDS_MAX = 64,
 };
 
 enum state { FREE, PENDING, DONE };
@@ -41,12 +42,15 @@ struct slot {
 	uint32_t state; /* atomic: enum state */
 };
 
-/* The requests of one thread on one pipe, oldest first. */
+/* The requests of one thread on one pipe, in the order of submission */
 struct queue {
 	struct slot slots[NR_SLOTS];
-	/* counters that never wrap to the size: [oldest, next) are in flight */
+	/*
+	 * Numbers of requests: those from `oldest` to next - 1 are in flight. Request n
+	 * uses slot n modulo NR_SLOTS.
+	 */
 	unsigned oldest, next;
-	uint64_t last; /* number of the last record read, plus one */
+	uint64_t last; /* number of the record that was read last, plus 1 */
 	bool has_ended;
 };
 
@@ -55,7 +59,10 @@ static struct pipe {
 	struct random random;
 	int ends[2];
 	uint64_t nr_written;
-	/* atomic: number, sum and sum of squares of the records read */
+	/*
+	 * Atomic. nr_read counts the records that were read. sum is the sum of their
+	 * numbers, and squares the sum of the squares of their numbers.
+	 */
 	uint64_t nr_read, sum, squares;
 } pipes[NR_PIPES];
 
@@ -82,7 +89,10 @@ static long write_records(void *arg)
 		REQUIRE(write(pipe->ends[1], records, nr * RECORD) ==
 			nr * RECORD);
 		pipe->nr_written += nr;
-		/* By now all requests wait, and usually threads wait for their events. */
+		/*
+		 * Sometimes pause: then all requests wait, and usually threads wait for
+		 * their events.
+		 */
 		if (random_below(&pipe->random, 2))
 			usleep(random_below(&pipe->random, 400));
 	}
@@ -104,7 +114,7 @@ static void submit_one(struct reader *reader, unsigned nr)
 	REQUIRE(unit_submit(slot->handle, &slot->iocb) == 1);
 }
 
-/* Reap events, whichever thread submitted their requests. */
+/* Reap events of one context; any thread may have submitted their requests. */
 static void take_events(struct reader *reader, bool may_sleep)
 {
 	struct timespec moment = {
@@ -147,7 +157,7 @@ static void account(struct pipe *pipe, struct queue *queue,
 	add_relaxed(&pipe->squares, slot->record * slot->record);
 }
 
-/* Check completed requests, oldest first, and submit new ones. */
+/* Check the completed requests in the order of submission, then submit new ones. */
 static bool go_on(struct reader *reader, unsigned nr)
 {
 	struct queue *queue = &reader->queues[nr];
@@ -165,7 +175,7 @@ static bool go_on(struct reader *reader, unsigned nr)
 	return queue->oldest != queue->next;
 }
 
-/* Cancel one of the thread's own requests, which may or may not be in flight. */
+/* Cancel a request of this thread. It may already have completed. */
 static void cancel_one(struct reader *reader)
 {
 	unsigned nr = random_below(&reader->random, NR_PIPES);
@@ -202,7 +212,10 @@ static long read_records(void *arg)
 	return 0;
 }
 
-/* Compare the sums with those of all numbers below nr_written. */
+/*
+ * Compare the sums with those of all numbers below nr_written: no record may be missing
+ * or doubled.
+ */
 static void check(const struct pipe *pipe)
 {
 	uint64_t sum = 0, squares = 0;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams fill and empty while their readers are cancelled
+ * Load: streams fill and empty while their reads are cancelled
  *
- * The streams are pipes, and sockets of both kinds in both directions. Each has a
- * writer, whose requests sometimes exceed the stream's buffer. Each has a reader, which
- * keeps several requests waiting and cancels some. Some requests of both are vectored.
+ * The streams are pipes, Unix stream sockets and TCP sockets. Each pair of sockets
+ * carries two streams, one in each direction. Each stream has a writer, whose requests
+ * are sometimes larger than the stream's buffer, and a reader. The reader keeps several
+ * requests waiting and cancels some. Some requests of the writer and of the reader are
+ * vectored.
  *
- * The law: the bytes that writes report as written come out of the reads, each byte
- * once, in the order of submission.
+ * This must hold: the bytes that the writes report as written come out of the reads,
+ * each byte once, in the order of submission.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -29,7 +31,7 @@ enum {
 	NR_STREAMS = NR_PIPES + 2 * NR_SOCKETS,
 	NR_SLOTS = 8,
 	NR_PARTS = 5,
-	NR_WRITES = 4, /* in flight at a time */
+	NR_WRITES = 4, /* in flight at the same time */
 	WRITE_MAX = 200000,
 	READ_MAX = 30000,
 };
@@ -38,7 +40,7 @@ enum {
 struct transfer {
 	struct iocb iocb;
 	struct iovec parts[NR_PARTS];
-	bool is_pending; /* submitted, and no event seen yet */
+	bool is_pending; /* submitted, and its event not yet reaped */
 	int64_t res;
 };
 
@@ -56,7 +58,7 @@ static char byte_at(uint64_t position)
 	return (char)(position * 2654435761u >> 13);
 }
 
-/* Prepare a request on one buffer, as a whole or split into vectors. */
+/* Prepare a request on the buffer `bytes`, which may be split into vectors. */
 static void draw(struct transfer *transfer, struct random *random,
 		 unsigned opcode, int fd, char *bytes, uint32_t nr)
 {
@@ -88,7 +90,10 @@ static uint32_t draw_bytes(struct random *random)
 	       random_below(random, random_below(random, 8) ? 5000 : WRITE_MAX);
 }
 
-/* Cancel a write. Only the cancelled write's event shows how much it wrote. */
+/*
+ * Submit a write and cancel it. Its event shows how many bytes it wrote.
+ * Return: the stream's new position.
+ */
 static uint64_t write_and_cancel(struct stream *stream, uint64_t handle,
 				 uint64_t position)
 {
@@ -108,7 +113,7 @@ static uint64_t write_and_cancel(struct stream *stream, uint64_t handle,
 	return res > 0 ? position + (uint64_t)res : position;
 }
 
-/* Several writes in flight are executed in order and completely. */
+/* Submit several writes, which must be executed in order and completely. */
 static uint64_t write_some(struct stream *stream, uint64_t handle,
 			   uint64_t position)
 {
@@ -157,7 +162,7 @@ static long write_stream(void *arg)
 				   : write_and_cancel(stream, handle, position);
 	unit_destroy(handle);
 	stream->nr_written = position;
-	/* The reader then finds the end of the stream, and returns. */
+	/* This ends the stream, so the reader returns. */
 	(void)shutdown(stream->ends[1], SHUT_WR);
 	unit_close(stream->ends[1]);
 	return 0;
@@ -170,7 +175,8 @@ static void check_bytes(const char *bytes, int64_t nr, uint64_t position)
 }
 
 /*
- * Check the oldest read, which is complete. Return: whether it found the end of the stream.
+ * Check the oldest read, which has completed.
+ * Return: whether a read has found the end of the stream.
  */
 static bool account(struct stream *stream, const struct transfer *transfer,
 		    const char *bytes, bool has_ended)
@@ -200,7 +206,8 @@ static long read_stream(void *arg)
 	struct transfer reads[NR_SLOTS];
 	uint64_t handle = unit_context(NR_SLOTS);
 	/*
-	 * counters that never wrap to the size: [oldest, next) are in flight, in this order
+	 * Numbers of reads: those from `oldest` to next - 1 are in flight. Read n uses
+	 * slot n modulo NR_SLOTS.
 	 */
 	unsigned oldest = 0, next = 0;
 	bool has_ended = false;
@@ -254,8 +261,8 @@ static void open_tcp(int ret_pair[2])
 }
 
 /*
- * Run two streams, one per direction, on a pair of sockets. Each stream closes its own
- * descriptor, so one of the two uses a duplicate.
+ * Run two streams on each pair of sockets, one in each direction. Each stream closes
+ * its own descriptors, so one of the two streams gets duplicates.
  */
 static void open_streams(void)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * torture KIND [SECONDS [SEED]]: random load on the library for that time
+ * torture KIND [SECONDS [SEED]]: puts random load on the library for SECONDS seconds
  *
- * Each kind states a conservation law, which it checks at the end, when nothing is in
- * flight. Each thread has its own random generator, seeded from the printed seed. The
- * seed does not determine how threads interleave.
+ * Each kind checks an invariant at the end, when nothing is in flight. Each thread has
+ * its own random generator, whose seed comes from the printed seed. The seed does not
+ * determine how threads interleave.
  */
 #ifndef TORTURE_H
 #define TORTURE_H
@@ -14,7 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Checked in every build: a broken law ends the run and prints where. */
+/*
+ * Unlike assert(), checked in every build. If the condition is false, print the source
+ * line and abort.
+ */
 #define REQUIRE(condition)                                               \
 	do {                                                             \
 		if (!(condition)) {                                      \
@@ -28,20 +31,21 @@ struct random {
 	uint64_t state;
 };
 
-/* Return: the random generator number nr of the run's seed. */
+/* Return: a random generator, number nr of those that start from the run's seed. */
 struct random random_start(unsigned nr);
-/* Return: a number below n. */
+/* Return: a random number below n. */
 uint32_t random_below(struct random *random, uint32_t n);
 
-/* Return: whether time is up. */
+/* Return: whether the given time has passed. */
 bool is_over(void);
 
 /*
- * Return: the least number of bytes that each stream must carry, however long that takes.
+ * Return: the number of bytes that all streams together must carry at least, even if
+ * this takes longer than the given time.
  */
 uint64_t least_bytes(void);
 
-/* Record how much the run has checked, for its last line: count, in this unit. */
+/* Record how much the run has checked, for the last line of output. */
 void note_count(uint64_t count, const char *unit);
 
 int torture_contexts(void);

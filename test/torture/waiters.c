@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each waiting thread gets its event, whichever other threads stop waiting
+ * Load: each waiting thread must get its event, whichever other threads stop waiting
  *
- * Reads wait on pipes. Threads wait for the reads' events in shared contexts, with and
- * without a timeout or a signal mask, and signals sometimes interrupt them. One pipe
- * after the other gets a byte.
+ * Reads wait on pipes. Threads wait for the events of these reads in shared contexts,
+ * some with a timeout or a signal mask. Signals sometimes interrupt them. One pipe
+ * after another gets a byte.
  *
- * The law: each byte leads to one event. As some thread always waits, the event comes
- * before the fallback thread would have to try: in at least 19 of 20 cases, a bound
+ * This must hold: each byte leads to one event. The library's fallback thread looks for
+ * events while no thread waits. Here some thread always waits, so the event must come
+ * sooner than the fallback thread would find it. 19 of 20 events must do so, a bound
  * that also holds on a busy machine.
  */
 #undef NDEBUG
@@ -31,8 +32,8 @@ enum {
 	NR_WAITERS = 3, /* of each context */
 	NR_TIMES = 100000,
 	/*
-	 * More than a wake-up takes, and less than the delay of the fallback thread (which
-	 * polls while no thread waits).
+	 * Longer than a wake-up takes, and shorter than the delay of the fallback
+	 * thread, which polls only while no thread waits.
 	 */
 	LATE_US = 50000,
 };
@@ -41,8 +42,9 @@ static struct source {
 	int ends[2];
 	struct iocb iocb;
 	char byte;
-	int64_t since;     /* when it got its byte */
-	uint32_t is_ready; /* atomic: has a byte that no event reported yet */
+	int64_t since; /* when a byte was written to the pipe */
+	/* atomic: has a byte, and no event has reported it yet */
+	uint32_t is_ready;
 } sources[NR_CONTEXTS][NR_PIPES];
 
 static struct waiter {
@@ -74,7 +76,9 @@ static void serve(struct waiter *waiter, const struct uaio_event *event)
 	REQUIRE(load_acquire(&source->is_ready));
 	note_time(source->since);
 	waiter->nr_events++;
-	/* Submit the read again before the next byte is written. */
+	/*
+	 * Submit the next read first: when is_ready is 0, the next byte may come.
+	 */
 	REQUIRE(unit_submit(handles[waiter->context], &source->iocb) == 1);
 	store_release(&source->is_ready, 0);
 }
@@ -151,7 +155,10 @@ static void feed(struct random *random)
 	source->since = uaio_now_ns();
 	store_release(&source->is_ready, 1);
 	REQUIRE(write(source->ends[1], "x", 1) == 1);
-	/* Write the next byte while all, some or none of the threads sleep. */
+	/*
+	 * Often wait until the event was reaped. Otherwise the next byte comes while
+	 * only some threads sleep, or none.
+	 */
 	if (random_below(random, 3))
 		unit_await(is_idle, source);
 	if (random_below(random, 8) == 0)
@@ -172,7 +179,10 @@ static uint64_t end(void)
 			unit_await(is_idle, &sources[i][k]);
 	store_release(&shall_end, 1);
 	for (unsigned i = 0; i < NR_ELEMENTS(waiters); i++) {
-		/* Repeat the signal until it comes while the thread sleeps. */
+		/*
+		 * The thread may be about to sleep, so repeat the signal until the
+		 * thread ends.
+		 */
 		while (pthread_tryjoin_np(waiters[i].thread.id, NULL)) {
 			(void)pthread_kill(waiters[i].thread.id, SIGUSR1);
 			usleep(100);

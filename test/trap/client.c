@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client WHAT FILE [...]: a program for the trap
+ * client WHAT FILE [...]: a program that runs under the trap (`uaio run --trap`)
  *
  * The program is built in three ways: static, static with another C library, and
- * dynamic. It makes the calls of io_uring and kernel AIO by syscall(2), which a static
- * program contains. It prints a line for each action, and nothing that differs from one
- * run to the next. FILE is larger than FILE_BYTES.
+ * dynamic. It makes the calls of io_uring and kernel AIO by syscall(2); the static
+ * builds contain that function. It prints a line for each action, which is the same in
+ * every run. FILE is larger than FILE_BYTES.
  */
 #include "client.h"
 
@@ -59,7 +59,10 @@ static void open_ring(struct uring *ring)
 		die("io_uring_setup");
 }
 
-/* Read parts of the file by the ring. Return: how many differ from what pread() gives. */
+/*
+ * Read nr parts of the file through the ring.
+ * Return: how many parts differ from what pread() returns.
+ */
 static int read_parts(struct uring *ring, int nr)
 {
 	char mine[PART], theirs[PART];
@@ -132,13 +135,13 @@ static int do_aio(void)
  * Threads, and signals
  */
 
-static __thread int *own; /* points to the thread's own anchor */
+static __thread int *own; /* address of this thread's `anchor` */
 static __thread int anchor;
 static volatile sig_atomic_t nr_handled, nr_foreign;
 
 /*
- * If a handler runs with the thread-local variables of another thread, or with none, count
- * it as foreign.
+ * A signal handler. It counts its calls, and in nr_foreign those that run with the
+ * thread-local variables of another thread: then `own` does not point to `anchor`.
  */
 static void count(int sig)
 {
@@ -161,7 +164,7 @@ static timer_t tick(long ns)
 	struct itimerspec every = { { 0, ns }, { 0, ns } };
 	timer_t timer;
 
-	/* This also blocks SIGSYS in the handler. */
+	/* The handler runs with all signals blocked, SIGSYS included. */
 	(void)sigfillset(&action.sa_mask);
 	if (sigaction(SIGALRM, &action, NULL) < 0 ||
 	    timer_create(CLOCK_MONOTONIC, &event, &timer) < 0 ||
@@ -196,7 +199,7 @@ static int do_threads(void)
 		for (int i = 0; i < THREADS; i++)
 			(void)pthread_join(threads[i], NULL);
 	}
-	/* The loop ends, because the timer keeps sending signals. */
+	/* This ends, because the timer keeps sending signals. */
 	while (nr_handled < 10)
 		;
 	(void)timer_delete(timer);
@@ -208,7 +211,10 @@ static int do_threads(void)
 	return 0;
 }
 
-/* A signal interrupts the wait for a completion that never arrives. */
+/*
+ * A timer's signals interrupt the wait for a completion, with EINTR. The request is a
+ * read of a pipe, which stays empty until the end of the test.
+ */
 static int do_interrupt(void)
 {
 	struct uring ring;
@@ -261,7 +267,10 @@ static void *read_blocked(void *arg)
 	return arg;
 }
 
-/* Make calls with all signals blocked: in this thread, in another, and in a handler. */
+/*
+ * Make calls while all signals are blocked: in this thread, in another thread, and in a
+ * handler.
+ */
 static int do_blocked(void)
 {
 	pthread_t thread;
@@ -291,7 +300,10 @@ static int do_blocked(void)
 
 static volatile int nr_called;
 
-/* Each case makes its system call at an instruction that was not used before. */
+/*
+ * A signal handler that makes a system call, each time by an instruction that has not
+ * been executed before.
+ */
 static void call_in_handler(int sig)
 {
 	(void)sig;
@@ -303,7 +315,9 @@ static void call_in_handler(int sig)
 	}
 }
 
-/* Wait by calls with another signal mask, which blocks SIGSYS, until a handler runs. */
+/*
+ * Wait by calls whose signal mask blocks SIGSYS, but not SIGUSR1, until a handler runs.
+ */
 static void wait_masked(int epoll, const sigset_t *most)
 {
 	nr_called = 0;
@@ -338,17 +352,18 @@ static int do_masked(void)
 	return 0;
 }
 
-/*
- * Handlers on an alternate stack
- */
+/* Handlers that run on an alternate stack (sigaltstack) and make calls */
 
 enum { ALTERNATE_BYTES = 256 << 10, FILLED = 2000, NR_TICKS = 300 };
 
-/* The thread's own alternate stack. */
+/* This thread's alternate stack, and what its handlers share */
 static __thread struct alternate {
 	char *stack;
 	struct uring ring;
-	/* a variable of the handler that makes the calls */
+	/*
+	 * variable in the stack frame of the handler that makes the calls; the frames
+	 * of nested handlers are below it
+	 */
 	const volatile char *outer;
 	aio_context_t ctx;
 	sigjmp_buf unmapped;
@@ -364,7 +379,10 @@ static void come_below(int sig)
 	nr_below += here > alternate->stack && here + FILLED < alternate->outer;
 }
 
-/* The library faults on the unmapped memory. The fault's handler leaves it by a jump. */
+/*
+ * Handler of the fault on unmapped memory, which occurs inside the library. It leaves
+ * the library's call by siglongjmp.
+ */
 static void leave_below(int sig)
 {
 	sigset_t usr2;
@@ -391,7 +409,10 @@ static void use_unmapped(struct alternate *alternate)
 	(void)munmap(hole, 4096);
 }
 
-/* SIGUSR2 is blocked, and each call's mask unblocks it. */
+/*
+ * Make three calls that have a signal mask. Before each call, SIGUSR2 is blocked and
+ * pending; the call's mask unblocks it.
+ */
 static void make_calls(struct alternate *alternate)
 {
 	sigset_t none, all;
@@ -437,7 +458,9 @@ static void call_on_alternate(int sig, siginfo_t *info, void *context)
 	nr_below = 0;
 }
 
-/* A timer sends signals at any point of these calls. */
+/*
+ * Read through a ring, while a timer sends signals that may interrupt any instruction.
+ */
 static void call_while_it_ticks(int sig)
 {
 	struct alternate *alternate = &own_alternate;
@@ -489,8 +512,8 @@ static void *use_alternate(void *arg)
 	       now.ss_sp == stack.ss_sp && !now.ss_flags ? "as it was" : "not",
 	       read_parts(&alternate->ring, 3));
 	/*
-	 * After the jump the library is still in the middle of a call, so no later call
-	 * works.
+	 * This last test leaves the library in the middle of a call, by siglongjmp, so
+	 * no later call would work.
 	 */
 	(void)raise(SIGQUIT);
 	return arg;
@@ -550,8 +573,9 @@ static int do_fork(void)
 }
 
 /*
- * The bare system call: the child gets another stack and its parent's thread-local
- * variables. It exits with the function's result.
+ * Make the system call clone() by an instruction of this program. The child gets
+ * another stack, but has its parent's thread-local variables. It exits with the
+ * function's result.
  */
 long raw_clone(unsigned long flags, char *stack_end, int *child_tid,
 	       int (*function)(void));
@@ -594,7 +618,10 @@ static const unsigned long RAW_THREAD = CLONE_VM | CLONE_FS | CLONE_FILES |
 					CLONE_SIGHAND | CLONE_THREAD |
 					CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
 
-/* Run a thread on the given stack, and wait for its end. */
+/*
+ * Run a thread on the given stack. Wait until the kernel clears `tid`, which it does
+ * when the thread has ended.
+ */
 static void run_raw_thread(char *stack, int (*function)(void))
 {
 	static int tid;
@@ -615,8 +642,8 @@ static int is_refused(void)
 }
 
 /*
- * Rings must fail with EAGAIN in a process that shares this memory, but work in one with a
- * copy.
+ * In a process that shares its parent's memory, io_uring_setup must fail with EAGAIN.
+ * In a child with a copy of that memory, rings must work.
  */
 static int be_refused(void)
 {
@@ -634,7 +661,7 @@ static int be_refused(void)
 	return wrong;
 }
 
-/* Make a thread, and processes, by the bare clone(), each twice. */
+/* Make a thread and processes by raw_clone(), all of them twice. */
 static int do_clone(void)
 {
 	enum { BYTES = 256 << 10 };
@@ -660,8 +687,9 @@ static int do_clone(void)
 }
 
 /*
- * Threads whose last system call, at a new instruction, runs without a stack: one
- * thread unmaps its own stack, and another thread unmaps a second one's.
+ * A thread makes its last system call without a stack, by an instruction not used
+ * before. In one case the thread itself has unmapped the stack. In the other case the
+ * main thread has unmapped it.
  */
 
 void end_unmapping(char *stack, unsigned long bytes);
@@ -697,7 +725,10 @@ static int unmap_own_stack(void)
 	return 0;
 }
 
-/* Block signals and disable the alternate stack, as Go's threads do before they end. */
+/*
+ * Before they end, threads of Go block all signals and disable the alternate stack. Do
+ * the same.
+ */
 static int leave_stack(void)
 {
 	static char memory[ENDING_BYTES];
@@ -766,7 +797,10 @@ static void note_stack(int sig)
 	handlers_stack = (uintptr_t)&sig;
 }
 
-/* The program can disable its alternate stack, as without the library. */
+/*
+ * With all signals blocked, the program disables its alternate stack. The printed
+ * results must be the same as without the library.
+ */
 static void give_up_alternate(void)
 {
 	struct sigaction action = { .sa_handler = note_stack,
@@ -816,8 +850,9 @@ static int do_unmapped(void)
 }
 
 /*
- * The library faults on memory of the program. The program's handler makes the memory
- * accessible, makes calls to the library, and returns.
+ * The library faults on memory of the program, because the program has made this memory
+ * inaccessible. The program's handler makes the memory accessible again, makes calls of
+ * its own to the library, and returns.
  */
 
 static struct uring faulty;
@@ -901,8 +936,8 @@ static int do_fault(void)
 }
 
 /*
- * The vector registers in the format of xsave. They must be empty when the program starts
- * (client_start), and a system call must not change them.
+ * The vector registers, in the format of the xsave instruction. They must be zero when
+ * the program starts (client_start), and a system call must not change them.
  */
 
 enum { VECTORS_BYTES = 16 << 10, VECTORS = 0xe6 };
@@ -950,7 +985,9 @@ __asm__(".text\n"
 	"ret\n\t"
 	".balign 64\n");
 
-/* Return: the offset of a component of the registers. */
+/*
+ * Return: the offset, in the memory of xsave, of component `nr` of the registers.
+ */
 static unsigned vectors_part(unsigned nr, unsigned *ret_bytes)
 {
 	unsigned a, b, c, d;
@@ -985,7 +1022,7 @@ static int count_at_start(void)
 	return nr;
 }
 
-/* Fill all vector registers that the processor has. */
+/* Fill all vector registers that this processor has with a pattern. */
 static uint64_t fill_vectors(unsigned seed)
 {
 	uint32_t low, high;
@@ -1032,7 +1069,10 @@ static int do_vectors(void)
 	struct uring ring;
 
 	open_ring(&ring);
-	/* The first call raises SIGSYS; later ones use a jump. */
+	/*
+	 * The first call raises SIGSYS. By then the trap has replaced the instruction
+	 * by a jump, which later calls take.
+	 */
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		const long args[4] = { SYS_io_uring_enter, ring.fd, 1, 1 };
 		uint64_t have = fill_vectors(i);
@@ -1050,7 +1090,7 @@ static int do_vectors(void)
 	return 0;
 }
 
-/* Execute a program in three ways. */
+/* Execute a program by posix_spawn, after fork, and after vfork. */
 static int do_exec(char **argv)
 {
 	pid_t pid;
@@ -1085,7 +1125,10 @@ static void *end_later(void *arg)
 	return NULL;
 }
 
-/* The main thread ends first, and the other thread ends the process. */
+/*
+ * The main thread ends by pthread_exit(). A second thread ends later, and then the
+ * process ends.
+ */
 static int do_end(void)
 {
 	static pthread_t self;
@@ -1098,13 +1141,16 @@ static int do_end(void)
 }
 
 /*
- * Whether the trap replaces a system call by a jump, so that later calls raise no
- * signal
+ * Tests at which instructions the trap replaces a system call by a jump, so that later
+ * calls raise no signal
  */
 
 enum { CODE_BYTES = 2 * 4096, CALL_AT = 5 };
 
-/* mov $39, %eax; syscall (getpid); ret; and padding up to the next function */
+/*
+ * mov $39, %eax (the number of getpid); syscall; ret; padding, as up to the next
+ * function
+ */
 static const unsigned char code[16] = { 0xb8, 39,   0,    0,    0,   0x0f,
 					0x05, 0xc3, 0x0f, 0x1f, 0x84 };
 
@@ -1167,7 +1213,7 @@ static int do_code(void)
 	return 0;
 }
 
-/* Grow the heap by brk while the library allocates memory. */
+/* Let malloc() grow the heap by brk while the library allocates memory. */
 static int do_heap(void)
 {
 	enum { BLOCKS = 400, BYTES = 30000 };
@@ -1210,7 +1256,7 @@ static int do_show(char **argv)
 	return 0;
 }
 
-/* Wait for ever on a request that never completes. */
+/* Wait for ever for a read of an empty pipe. */
 static __attribute__((noreturn)) int do_forever(void)
 {
 	struct uring ring;

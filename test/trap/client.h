@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The io_uring client of programs under the trap
- */
+/* A client of io_uring for programs under the trap */
 #ifndef TEST_TRAP_CLIENT_H
 #define TEST_TRAP_CLIENT_H
 
@@ -10,7 +8,10 @@
 
 #include "uring-client.h"
 
-/* Return: 0, or a negative errno. */
+/*
+ * Create and map a ring.
+ * Return: 0, or a negative errno.
+ */
 static inline long ring_open(struct uring *ring)
 {
 	const struct io_uring_params params = { .flags = 0 };
@@ -19,7 +20,10 @@ static inline long ring_open(struct uring *ring)
 
 	if (ret < 0)
 		return ret;
-	/* The trap must also serve a mapping of the CQ ring alone. */
+	/*
+	 * Map the CQ ring separately, as old programs do, because the trap must support
+	 * this, too.
+	 */
 	cq = mmap(NULL, ring->rings_bytes, PROT_READ | PROT_WRITE,
 		  MAP_SHARED | MAP_POPULATE, ring->fd,
 		  (off_t)IORING_OFF_CQ_RING);
@@ -53,7 +57,10 @@ static inline void ring_prepare_read(struct uring *ring, int fd, void *buf,
 	(void)uring_publish(ring);
 }
 
-/* Consume a completion, which must be in the ring. Return: its result. */
+/*
+ * Consume a completion. There must be one in the ring.
+ * Return: its result.
+ */
 static inline int ring_result(const struct uring *ring)
 {
 	struct io_uring_cqe cqe = { .res = -ENOENT };
@@ -62,7 +69,10 @@ static inline int ring_result(const struct uring *ring)
 	return cqe.res;
 }
 
-/* Read through the ring. Return: the request's result, or the error of waiting for it. */
+/*
+ * Read through the ring.
+ * Return: the request's result, or the error of the call that waits for it.
+ */
 static inline int ring_read(struct uring *ring, int fd, void *buf,
 			    unsigned bytes, uint64_t offset)
 {

@@ -3,8 +3,8 @@
  * execs WAY PROGRAM [ARGUMENT...]: executes a program in a child, in one of many ways
  *
  * `execs state` prints what an executed program can see of how it was executed. `execs
- * gs` prints the results of using the register gs. It is built like client.c, and
- * prints nothing that differs from one run to the next.
+ * gs` prints the results of using the register gs. Like client.c, it is built in
+ * several ways, and prints the same in every run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,9 +40,7 @@ static void die(const char *what)
 	_exit(1);
 }
 
-/*
- * The program that is executed
- */
+/* The executed program, which prints its state */
 
 static unsigned long mask_now(void)
 {
@@ -165,7 +163,10 @@ static int without_trap(char **argv)
 	return execve(argv[0], argv, environ);
 }
 
-/* A filter kills processes that call access() or newfstatat(), as loaders do. */
+/*
+ * Install a filter that kills the process at access() or newfstatat(), which dynamic
+ * loaders call. Then execute the program.
+ */
 static int with_filter(char **argv)
 {
 	struct sock_filter insns[] = {
@@ -256,7 +257,7 @@ static int do_way(const struct way *way, char **argv)
 	return 0;
 }
 
-/* Executing by functions whose child shares the parent's memory */
+/* Executing by posix_spawn and vfork, whose child shares the parent's memory */
 
 static int do_spawn(char **argv)
 {
@@ -289,7 +290,7 @@ static int do_vfork(char **argv)
 	return 0;
 }
 
-/* Executing while signals arrive, whose handler must not run in the new program */
+/* Executing while signals arrive: their handler must not run in the new program */
 
 static volatile sig_atomic_t nr_handled;
 
@@ -310,7 +311,7 @@ static void execute_among_signals(char *program)
 	timer_t timer;
 
 	(void)sigfillset(&action.sa_mask);
-	/* exec deletes the timer. */
+	/* execve() deletes the timer. */
 	if (sigaction(SIGURG, &action, NULL) < 0 ||
 	    timer_create(CLOCK_MONOTONIC, &event, &timer) < 0 ||
 	    timer_settime(timer, 0, &every, NULL) < 0)

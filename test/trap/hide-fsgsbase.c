@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A preloaded library that hides HWCAP2_FSGSBASE, as on a machine without rdgsbase and
- * wrgsbase
+ * A preloaded library that hides HWCAP2_FSGSBASE. The program then runs as on a machine
+ * without the instructions rdgsbase and wrgsbase.
  */
 #include <dlfcn.h>
 #include <sys/auxv.h>
 
-enum { HAS_FSGSBASE = 1 << 1 }; /* a bit of AT_HWCAP2 */
+enum { HAS_FSGSBASE = 1 << 1 }; /* a bit of getauxval(AT_HWCAP2) */
 
 unsigned long getauxval(unsigned long type)
 {

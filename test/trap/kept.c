@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Read the beginning of a file by a ring made by syscall(2). io_uring_enter is an
- * inline instruction of this program, in code without unwind information, with the
- * call's number in a register.
+ * Reads the beginning of a file through a ring. The program makes the ring by
+ * syscall(2), but the system call io_uring_enter by an instruction of its own. The
+ * function around this instruction has no unwind information, and keeps the number of
+ * the system call in a register.
  */
 #include <fcntl.h>
 #include <stdio.h>

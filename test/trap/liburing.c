@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * liburing-static FILE: a program that is linked with a static liburing
+ * liburing-static FILE: a program that is linked with the static liburing
  *
- * It prints a line for each action, always the same where io_uring works. FILE is
- * larger than what it reads.
+ * It prints a line for each action, which is always the same if io_uring works. FILE is
+ * larger than what the program reads.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,10 @@ enum { ENTRIES = 16, PART = 512, NR = 8 };
 static struct io_uring ring;
 static char buffers[NR][PART];
 
-/* Submit, wait for nr completions, and print their results in the order of submission. */
+/*
+ * Submit, wait for nr completions, then print their results in the order of the
+ * submissions.
+ */
 static void print_results(const char *what, unsigned nr)
 {
 	int results[ENTRIES] = { 0 };

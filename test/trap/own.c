@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A loadable object that reads by io_uring, with its own system call instructions.
+ * A loadable object that reads by io_uring with system call instructions of its own.
  */
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,7 +15,10 @@ own(long nr, long a, long b, long c, long d, long e, long f)
 	register long r9 __asm__("r9") = f;
 	long ret;
 
-	/* Set the number just before the instruction, as inlined functions usually do. */
+	/*
+	 * The number of the system call is set just before the instruction, as
+	 * compilers usually do in inlined functions.
+	 */
 	__asm__ volatile("movl %[nr], %%eax\n\tsyscall"
 			 : "=&a"(ret)
 			 : [nr] "i"(nr), "D"(a), "S"(b), "d"(c), "r"(r10),
@@ -49,7 +52,10 @@ int64_t uring_map_offset(int fd, uint64_t offset)
 
 int own_read(int fd, void *buf, unsigned bytes);
 
-/* Return: the bytes read, or a negative errno. */
+/*
+ * Read through a ring.
+ * Return: how many bytes were read, or a negative errno.
+ */
 int own_read(int fd, void *buf, unsigned bytes)
 {
 	struct uring ring;

@@ -15,7 +15,9 @@ struct cold cold = {
 	.changed = PTHREAD_COND_INITIALIZER,
 };
 
-/* Return: the number of bytes from off on that are cached. */
+/*
+ * Return: how many bytes, starting at offset `off`, are in the simulated page cache.
+ */
 static size_t bytes_there_locked(uint64_t off)
 {
 	uint64_t page = off / PAGE;
@@ -62,7 +64,10 @@ static long answer_try(const long args[6])
 	return read_there(args, bytes);
 }
 
-/* Return: 0, or the error of the read. */
+/*
+ * Wait while the test holds plain reads of this page.
+ * Return: 0, or the error with which the read must fail.
+ */
 static int begin_plain(uint64_t off)
 {
 	unsigned page = (unsigned)(off / PAGE);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file outside the page cache, simulated by a hook
+ * A file that is not in the page cache. A hook simulates the page cache.
  *
- * A page becomes cached when the test says so. The hook holds plain reads of a page until
- * the test releases them. Reads with RWF_NOWAIT ("tries") return the cached pages. The hook
- * counts the engine's calls. Each test uses another device number, because the engine
- * remembers what it has learnt of a device.
+ * The test decides when a page gets into the simulated page cache. The hook holds plain
+ * reads of a page until the test releases them. Reads with RWF_NOWAIT ("tries") return
+ * only cached pages. The hook counts the engine's system calls. Each test uses another
+ * device number, because the engine remembers what it has learnt about a device.
  */
 #ifndef COLD_H
 #define COLD_H
@@ -21,26 +21,32 @@ enum {
 };
 
 struct cold {
-	/* atomic: a file in which each byte of page i is i + 1 */
+	/* atomic: descriptor of a file; each byte of its page i is i + 1 */
 	int fd;
 	uint32_t fs_type; /* atomic */
 	uint64_t device;  /* atomic */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 
-	/* under lock: how the hook answers */
+	/*
+	 * The members from here on are protected by `lock`. These say how the hook
+	 * answers fadvise and plain reads.
+	 */
 	int advice_error, read_error; /* 0: none */
-	uint64_t is_there;            /* cached pages, one bit each */
-	/* pages whose plain reads are held, one bit each */
+	uint64_t is_there;            /* cached pages: a bit for each */
+	/* pages whose plain reads are held: a bit for each */
 	uint64_t is_held;
-	int held_try; /* the page whose tries are held, or -1 */
-	/* which calls the engine made */
-	bool is_trying; /* a try is held */
+	/*
+	 * index of the page whose non-blocking reads the test holds back; -1: of none
+	 */
+	int held_try;
+	/* which system calls the engine has made */
+	bool is_trying; /* a try is being held */
 	unsigned nr_advised, nr_plain, nr_tries;
-	uint32_t reader; /* the thread that made the last plain read */
-	/* plain reads that are held now, and at most */
+	uint32_t reader; /* id of the thread that made the last plain read */
+	/* plain reads that are held at this moment, and the most at any moment */
 	unsigned nr_blocked, most_blocked;
-	/* the pages of plain reads, in order */
+	/* pages of the plain reads, in the order of these reads */
 	unsigned order[NR_PAGES];
 };
 
@@ -51,7 +57,7 @@ static inline uint64_t cold_bit(unsigned page)
 	return 1ull << page;
 }
 
-/* Return: the bits of the first nr pages. */
+/* Return: a set bit for each of the first nr pages. */
 static inline uint64_t cold_bits(unsigned nr)
 {
 	return nr == NR_PAGES ? UINT64_MAX : cold_bit(nr) - 1;
@@ -65,11 +71,11 @@ void cold_hold(uint64_t pages);
 void cold_let(uint64_t pages);
 void cold_come(uint64_t pages);
 void cold_go(void);
-/* Holds tries of a page. -1: releases them. */
+/* Hold the tries (reads with RWF_NOWAIT) of this page. -1: release them. */
 void cold_hold_try(int page);
-/* Returns once a try is held. */
+/* Return once the hook holds a try (a read with RWF_NOWAIT). */
 void cold_await_try(void);
-/* Returns once nr plain reads are being held. */
+/* Return once the hook holds nr plain reads. */
 void cold_await_blocked(unsigned nr);
 unsigned cold_count(const unsigned *count);
 

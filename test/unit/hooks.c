@@ -21,17 +21,21 @@
 
 static uaio_sys_hook_fn *current; /* atomic */
 
-/* What the injector does. Atomic, because workers may read it. */
+/*
+ * State of the injector, which lets the nth system call fail. Atomic, because workers
+ * read it.
+ */
 static struct {
 	uint32_t nth;
 	uint32_t nr_calls;
 	uint32_t has_failed;
-	uint32_t tid; /* 0: calls of all threads */
+	/* id of the thread whose calls are counted; 0: all threads */
+	uint32_t tid;
 } injector;
 
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_changed = PTHREAD_COND_INITIALIZER;
-/* atomic: 0: no gate is closed, so skip the check */
+/* atomic; 0: no gate is closed, so that hold() need not be called */
 static uint32_t gate_is_closed;
 
 /* under gate_lock */
@@ -46,7 +50,9 @@ static struct {
 	unsigned nr_log;
 } gate;
 
-/* Return: an error of the kernel for the call, or 0 if it cannot fail. */
+/*
+ * Return: an error with which the kernel may fail this call; 0 if the call cannot fail.
+ */
 static int failure_of(long nr, const long args[6])
 {
 	switch (nr) {
@@ -58,7 +64,9 @@ static int failure_of(long nr, const long args[6])
 	case SYS_sendto: return args[3] & MSG_DONTWAIT ? -EAGAIN : 0;
 	case SYS_read: return -EAGAIN;
 	/*
-	 * A wake-up by eventfd cannot fail: a full eventfd is readable already.
+	 * Let no write to the library's own eventfd fail. The kernel fails such a write
+	 * only if the eventfd is full. Then it is readable already, so its thread is
+	 * awake.
 	 */
 	case SYS_write: return uaio_ownfd_has((int)args[0]) ? 0 : -EAGAIN;
 	case SYS_fsync:
@@ -96,8 +104,8 @@ static bool inject(long nr, const long args[6], long *ret_res)
 		return false;
 	store_relaxed(&injector.has_failed, 1);
 	/*
-	 * A failed prctl() must still set the name, as the tests tell the library's threads
-	 * from leaked ones by name.
+	 * Set the thread's name although the call is to fail: the tests tell the
+	 * library's threads from leaked threads by the name.
 	 */
 	if (nr == SYS_prctl)
 		(void)uaio_sys_raw(nr, args[0], args[1], args[2], args[3],
@@ -125,7 +133,7 @@ static void log_locked(unsigned key, bool is_end)
 		gate.log[gate.nr_log++] = (struct unit_call){ key, is_end };
 }
 
-/* Return: false if no gate holds this call. */
+/* Return: false if the call does not go through the gate. */
 static bool hold(long nr, const long args[6], long *ret_res)
 {
 	unsigned key;
@@ -167,7 +175,9 @@ static bool dispatch(long nr, const long args[6], long *ret_res)
 	return load_acquire(&gate_is_closed) && hold(nr, args, ret_res);
 }
 
-/* Runs before any other thread exists. The hook never changes afterwards. */
+/*
+ * This runs before there is any other thread. Afterwards uaio_sys_hook never changes.
+ */
 __attribute__((constructor)) static void install(void)
 {
 	uaio_sys_hook = dispatch;

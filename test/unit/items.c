@@ -208,7 +208,10 @@ const char *items_find_breach(enum uaio_account id, bool has_manager)
 	else if (need && has_manager && !account->is_manager_told &&
 		 uaio_wq_lacks_workers_locked(account, need))
 		breach = "the manager is not told that a worker is missing";
-	/* relaxed: without the lock the count only rises, when a call returns */
+	/*
+	 * A relaxed load suffices. Only one change of nr_searching happens without the
+	 * lock: a worker whose call has returned raises it.
+	 */
 	else if (load_relaxed(&account->nr_searching) + account->nr_idle >
 		 account->nr_workers)
 		breach = "more workers search and sleep than there are";
@@ -252,10 +255,15 @@ void items_await_rest(void)
 		unit_await(rests, &uaio_wq_crews[0].accounts[i]);
 }
 
-/* Return: the deadline if the call is an idle thread's sleep, else NULL. */
+/*
+ * Return: the deadline of the call, if it is the sleep of an idle thread; else NULL.
+ */
 static const struct timespec *idle_until(long nr, const long args[6])
 {
-	/* Other waiting threads have a nearer deadline, or none. */
+	/*
+	 * Idle threads sleep with a deadline in this range; other waiting threads have
+	 * a nearer deadline or none.
+	 */
 	enum { LEAST_S = 2, FOREVER_S = 3600 };
 	const struct timespec *until = (const struct timespec *)args[3];
 	int64_t left;
@@ -291,7 +299,7 @@ bool items_hurry(long nr, const long args[6], long *ret_res)
 void items_hurry_manager(void)
 {
 	while (uaio_manager_is_there(uaio_wq_crews)) {
-		/* Wakes the manager if it sleeps already. */
+		/* If the manager sleeps, this call wakes it. */
 		(void)uaio_manager_tell(uaio_wq_crews);
 		sched_yield();
 	}

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work items of the tests' own, which test the work queue without requests or
- * files
+ * Work items without requests or files, by which tests test the work queue
  *
- * items_start() starts the engine and takes over its queue, so the threads are real. An
- * item counts how often it has ended, which must be once. A gate may hold it while it runs.
- * A worker completes short items together, in its flush() of a batch.
+ * items_start() starts the engine and lets the engine's queue run these items, so the
+ * library's own threads run them. An item counts how often it has ended, which must be
+ * once. If the item has a gate, a thread that runs the item waits there until the test
+ * opens the gate. If items are short (a few microseconds, wq.h), a worker completes
+ * several of them together, in flush().
  */
 #ifndef ITEMS_H
 #define ITEMS_H
@@ -15,84 +16,96 @@
 #include "unit.h"
 
 struct item_gate {
-	uint32_t nr_held; /* atomic: items that have arrived at the gate */
+	uint32_t nr_held; /* atomic: how many items have come to the gate */
 	uint32_t is_open; /* atomic, a futex */
 };
 
 struct item {
 	struct uaio_work work;
 	enum uaio_account account;
-	/* the gate (a point at which tests hold it) while it runs, or NULL */
+	/* holds the item while it runs, until the test opens it; or NULL */
 	struct item_gate *gate;
-	/* A function that run() calls first, or NULL. */
+	/* called first in run(); or NULL */
 	void (*act)(struct item *item, struct uaio_worker *worker);
-	/* A function that flush() calls first for a short item, or NULL. */
+	/* called first in flush(), if the item is short; or NULL */
 	void (*end)(struct item *item, struct uaio_worker *worker);
 
 	/* atomic */
-	uint32_t nr_begun;     /* a worker has begun to run it */
-	uint32_t nr_run;       /* a thread has run it to its end */
-	uint32_t nr_refused;   /* it was refused, and not run */
-	uint32_t nr_cancelled; /* it was cancelled, and not run */
+	uint32_t nr_begun;     /* how often a worker has begun to run it */
+	uint32_t nr_run;       /* how often a thread has run it to its end */
+	uint32_t nr_refused;   /* how often it was refused, and not run */
+	uint32_t nr_cancelled; /* how often it was cancelled, and not run */
 };
 
 /*
- * Starts the engine with a queue that runs items, and sets the hook
- * items_stay(). At most ITEMS_WORKERS workers run bounded items, so that a gate
- * can hold all workers. Return: 0, or -1.
+ * Start the engine with a queue that runs items, and install the hook items_stay(). At
+ * most ITEMS_WORKERS workers run bounded items (UAIO_BOUNDED, wq.h), so that a gate can
+ * hold all these workers.
+ * Return: 0, or -1.
  */
 enum { ITEMS_WORKERS = 32 };
 int items_start(void);
 
 /*
- * Queues n items with one call. Items of the bounded account that are given back are run
- * here.
+ * Queue n items by one call. If the queue refuses bounded items (UAIO_BOUNDED), this
+ * thread runs them.
  */
 void items_queue(struct item *items, unsigned n);
 
-/* Return: whether the item was queued. Then the caller owns it now. */
+/* Return: whether the item was still queued. If so, the caller owns it now. */
 bool items_cancel(struct item *item);
 
-/* Returns once n items have been run, refused or cancelled. */
+/* Return once each of the n items has been run, refused or cancelled. */
 void items_await_end(struct item *items, unsigned n);
-/* Return: whether each item was run once and not refused. */
+/* Return: whether each item was run exactly once, and never refused. */
 bool items_ran_once(const struct item *items, unsigned n);
 
 void item_gate_await(struct item_gate *gate, unsigned nr);
 void item_gate_open(struct item_gate *gate);
 
-/* Sets the number of fixed (permanent) workers and the length of their lists, or aborts. */
+/*
+ * Set how many permanent (fixed) workers there are, and how many items each may have in
+ * its list. Abort on failure.
+ */
 void items_set_fixed(enum uaio_account account, int nr, int max_items);
-/* Starts only nr fixed (permanent) bounded workers. Returns once they sleep. */
+/*
+ * Start nr permanent (fixed) workers for UAIO_BOUNDED, and no others. Return once they
+ * sleep.
+ */
 void items_start_fixed(unsigned nr, int max_items);
 void items_set_placement(enum uaio_wq_placement placement);
 
 struct uaio_wq_counters items_count(enum uaio_account account);
 
 /*
- * Checks an account under its lock, at any moment. Return: how the account
- * breaks invariant I2 of wq.h, or NULL. Set has_manager only if the manager can
- * be created and, after uaio_wq_take(), exists: only then must the queue have
- * told it of missing workers.
+ * Check an account of the work queue (the workers and items of one kind) under its
+ * lock, at any moment. has_manager: the manager could be created, and has existed since
+ * uaio_wq_take(). If has_manager is false, the queue need not have notified the manager
+ * of missing workers.
+ * Return: how the account violates invariant I2 of wq.h; NULL if it does not.
  */
 const char *items_find_breach(enum uaio_account account, bool has_manager);
 
-/* For unit_await(): whether the manager has no bounded items to handle. */
+/*
+ * For unit_await().
+ * Return: whether the manager has nothing to do for UAIO_BOUNDED.
+ */
 bool items_manager_rests(void *unused);
 
 /*
- * Returns once all workers sleep and nothing is queued, and the account's counts show that.
+ * Return once all workers sleep, nothing is queued, and the counts of the accounts show
+ * that.
  */
 void items_await_rest(void);
 
 /*
- * For unit_hook(): idle threads never end. Otherwise they might, on a machine that is
- * stalled.
+ * For unit_hook(): keep idle threads from ending, which they might do if the machine
+ * stalls.
  */
 bool items_stay(long nr, const long args[6], long *ret_res);
-/* For unit_hook(): idle threads end as soon as they sleep. */
+/* For unit_hook(): let idle threads end as soon as they sleep. */
 bool items_hurry(long nr, const long args[6], long *ret_res);
-/* Returns once the manager has ended. The hook items_hurry() must be set. */
+/* Return once the manager has ended. The hook items_hurry() must be set. */
 void items_hurry_manager(void);
 
 #endif /* ITEMS_H */

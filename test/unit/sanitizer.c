@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A child of fork() under AddressSanitizer.
+ * Makes fork() safe in tests that run under AddressSanitizer.
  *
- * Until GCC 13, GCC's AddressSanitizer forks without its own locks. If another
- * thread allocates, starts or ends at that moment, the child finds a lock taken
- * that nobody releases, and hangs when it starts a thread. So a thread that
- * forks takes these locks, in the order in which the leak check takes them.
- * They have no names in C, and none outside of the static library.
+ * The AddressSanitizer of GCC before 14 does not take its own locks at a fork. If
+ * another thread allocates, begins or ends at that moment, the child inherits a locked
+ * lock, which nobody unlocks. The child then hangs when it starts a thread. So a thread
+ * that forks takes these locks before, in the order in which the leak check takes them.
+ * The functions have no C names, and only the static library of the sanitizer lets a
+ * program call them.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -32,7 +33,10 @@ static void unlock(void)
 	unlock_threads();
 }
 
-/* Registered first, so called last before a fork, and first after a fork. */
+/*
+ * Registered before all other handlers: so fork() calls lock() last, and unlock()
+ * first.
+ */
 __attribute__((constructor(101))) static void set(void)
 {
 	if (pthread_atfork(lock, unlock, unlock))

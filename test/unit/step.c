@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holds one thread between any two of its instructions
+ * Holds a thread between any two of its instructions, while another thread runs
  *
- * In a first run the victim traps after each instruction, and the addresses are recorded.
- * That is slow, and done once. Then each run sets a breakpoint where the victim will be
- * after n instructions, and holds the victim there until the intruder has returned or
- * waits. So the test does not wait for a race to happen: it causes each possible outcome in
- * turn.
+ * A test has two functions, the victim and the intruder, which run in two threads. In a
+ * first run, the victim's thread traps after each instruction, and the addresses are
+ * recorded. That is slow, but needed only once. Each further run sets a breakpoint
+ * where the victim will be after n instructions. The victim is held there until the
+ * intruder has returned or waits. So a test need not wait for a race to happen: it
+ * causes each possible interleaving in turn.
  */
 #undef NDEBUG
 #include "unit.h"
@@ -23,9 +24,9 @@
 #include "base/sleep.h"
 
 enum {
-	/* how often all threads must be seen asleep before that counts */
+	/* number of successive looks that must find all threads asleep */
 	LOOKS = 2,
-	/* time between two of these looks, as looking disturbs the threads */
+	/* nanoseconds from one look to the next; each look disturbs the threads */
 	LOOK_NS = 30000,
 };
 
@@ -37,10 +38,11 @@ static struct {
 	unsigned n;
 
 	/* atomic */
-	uint32_t intrudes;   /* the intruder may begin */
-	uint32_t is_held;    /* the victim is held, or was held */
-	uint32_t goes_on;    /* the victim may go on */
-	uint32_t is_through; /* the awaited thread has returned */
+	uint32_t intrudes; /* the intruder's thread may begin */
+	uint32_t is_held;  /* the victim's thread is held, or was */
+	uint32_t goes_on;  /* the victim's thread may continue */
+	/* the thread for which await_stop() waits has returned */
+	uint32_t is_through;
 } step;
 
 static void hold_victim(void)
@@ -58,7 +60,10 @@ enum {
 	MAX_TRACE = 1 << 18
 };
 
-/* The addresses after each of the victim's instructions, which only the victim records. */
+/*
+ * The address at which the victim is after each of its instructions, in order. Only the
+ * victim's thread records the addresses.
+ */
 static struct {
 	uint64_t *at; /* owns */
 	unsigned nr;
@@ -66,13 +71,17 @@ static struct {
 } trace;
 
 static struct {
-	uint32_t lock; /* atomic: a spin lock; its holder calls nothing */
+	uint32_t lock; /* atomic: a spin lock; its holder calls no function */
 
 	/* under lock */
 	bool is_set;
 	uint8_t *at;
-	uint8_t byte; /* the original byte of the instruction */
-	/* how often the victim meets it before it is held */
+	/* byte of the instruction which the breakpoint replaces */
+	uint8_t byte;
+	/*
+	 * the victim's thread is held when it comes to the breakpoint for the
+	 * nr_passes-th time
+	 */
 	uint32_t nr_passes;
 } breakpoint;
 
@@ -92,8 +101,8 @@ static void unlock_breakpoint(void)
 }
 
 /*
- * Puts the breakpoint back unless it is removed. Other threads may meet it
- * while it is being removed, not later.
+ * Set the breakpoint again, unless the test has removed it. Until the test has removed
+ * it, other threads may come to the breakpoint.
  */
 static void set_again(void)
 {
@@ -113,10 +122,10 @@ static void remove_breakpoint(void)
 }
 
 /*
- * A thread has met the breakpoint and is to go on from there. If the breakpoint
- * has been removed meanwhile, the thread goes on. Otherwise the thread executes
- * the original instruction, and then puts the breakpoint back. Return: whether
- * the thread is the victim, at its n-th instruction.
+ * A thread has come to the breakpoint and must continue. If the breakpoint has been
+ * removed meanwhile, the thread just continues. Otherwise it executes the original
+ * instruction (with TRAP_FLAG), and then sets the breakpoint again.
+ * Return: whether this is the victim's thread at its n-th instruction.
  */
 static bool meet_breakpoint(uint8_t *at, greg_t *flags)
 {
@@ -148,7 +157,7 @@ static void on_trap(int signal, siginfo_t *info, void *context)
 		trace.at[trace.nr++] = (uint64_t)regs[REG_RIP];
 		*flags |= TRAP_FLAG;
 	} else if (info->si_code != SI_KERNEL) {
-		/* A single-step trap, after an instruction. */
+		/* This is the trap after the original instruction. */
 		*flags &= ~(greg_t)TRAP_FLAG;
 		set_again();
 	} else if (meet_breakpoint((uint8_t *)--regs[REG_RIP], flags)) {
@@ -171,7 +180,10 @@ static void stop_trace(void)
 	store_relaxed(&trace.is_on, 0);
 }
 
-/* The victim may pass the breakpoint several times before its n-th instruction. */
+/*
+ * Set the breakpoint at the address that the victim reaches after its n-th instruction.
+ * The victim may come to this address several times, so count how often.
+ */
 static void set_breakpoint(unsigned n)
 {
 	uint8_t *at = (uint8_t *)trace.at[n - 1];
@@ -179,8 +191,8 @@ static void set_breakpoint(unsigned n)
 	uint32_t nr_passes = 0;
 
 	/*
-	 * mprotect() fails on the kernel's vDSO page (which reads the clock): no breakpoint
-	 * there.
+	 * In the vDSO (the kernel's code that reads the clock) mprotect() fails: set no
+	 * breakpoint there.
 	 */
 	if (mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) < 0)
 		return;
@@ -247,8 +259,8 @@ static long run_victim(void *arg)
 
 	(void)arg;
 	/*
-	 * Set only while the victim runs: the C library blocks signals when
-	 * threads begin and end.
+	 * This thread counts as the victim only until set_victim(false), because the C
+	 * library blocks signals when threads begin and end.
 	 */
 	set_victim(true);
 	if (step.n)
@@ -271,8 +283,8 @@ static long run_intruder(void *arg)
 	while (!load_acquire(&step.intrudes))
 		(void)uaio_sleep(&step.intrudes, 0, UAIO_FOREVER);
 	/*
-	 * By now the victim has returned or sleeps for good: its last instruction is
-	 * traced.
+	 * The victim has returned, or sleeps for good, so its last instruction has been
+	 * recorded.
 	 */
 	stop_trace();
 	ret = step.intruder(step.arg);
@@ -280,7 +292,9 @@ static long run_intruder(void *arg)
 	return ret;
 }
 
-/* Waits until the running thread returns or is held, or all sleep. */
+/*
+ * Return when the running thread has returned or is held, or when all threads sleep.
+ */
 static void await_stop(uint32_t held)
 {
 	int64_t next_look = uaio_now_ns() + LOOK_NS;
@@ -308,7 +322,7 @@ static void run_both(long ret_rets[2])
 	unit_thread_start(&threads[1], run_intruder, NULL);
 	unit_thread_start(&threads[0], run_victim, NULL);
 	await_stop(0);
-	/* From here on await_stop() waits for the intruder. */
+	/* The next await_stop() waits for the intruder's thread. */
 	store_relaxed(&step.is_through, 0);
 	store_relaxed(&step.is_held, 0);
 	store_release(&step.intrudes, 1);
@@ -327,7 +341,10 @@ unsigned unit_interleave(unsigned n, long (*victim)(void *),
 				    .sa_flags = SA_SIGINFO };
 	int ret = sigaction(SIGTRAP, &action, NULL);
 
-	/* The handler stays: a worker may meet the breakpoint after the test. */
+	/*
+	 * The handler of SIGTRAP stays installed after the test, because a worker may
+	 * still come to the breakpoint.
+	 */
 	assert(ret == 0);
 	unit_restart_alarm();
 	step.victim = victim;
@@ -343,7 +360,10 @@ void unit_step_through(const struct unit_stepping *stepping)
 	const unsigned stride = stepping->stride ? stepping->stride : 1;
 	unsigned nr = 0;
 
-	/* n = 0 runs the victim without holding it, and counts its instructions. */
+	/*
+	 * With n = 0, the victim runs without being held, and its instructions are
+	 * counted.
+	 */
 	for (unsigned n = 0; n <= nr; n += n ? stride : 1) {
 		long rets[2];
 

@@ -16,10 +16,10 @@
 #include "unit.h"
 
 /*
- * Does one small piece of work repeatedly. In each round another system call of
- * the engine fails, until no call is left. Whatever fails, there is no crash,
- * no hang, and one event for each accepted request. The next round runs without
- * a failure.
+ * The tests do the same small piece of work in each round. In round n, the engine's
+ * n-th system call fails; in the last round the engine makes fewer calls, so none
+ * fails. Whichever call fails, nothing may crash or hang, and each accepted request
+ * must have one event.
  */
 enum { SIZE = UNIT_KEY_BYTES, NR_VECTORS = 100, NR_MAX = 32 };
 
@@ -75,8 +75,8 @@ static void prepare(void)
 }
 
 /*
- * Submits all requests. Refused requests are not submitted again. Return: how many are
- * accepted.
+ * Submit all requests. If io_submit refuses a request, skip that request.
+ * Return: how many were accepted.
  */
 static unsigned submit(uint64_t handle, bool *accepted)
 {
@@ -101,7 +101,8 @@ static unsigned submit(uint64_t handle, bool *accepted)
 }
 
 /*
- * If a write has failed, reads of the pipe wait for ever, so the test writes to the pipe.
+ * Reap nr events. If a write has failed, a read of the pipe may wait for ever: so write
+ * to the pipe when no event comes.
  */
 static void reap(uint64_t handle, unsigned nr, bool *accepted)
 {
@@ -144,10 +145,12 @@ static void close_all(void)
 }
 
 /*
- * A refused request must not keep its file, which would live on in a duplicate
- * of the library's. The remaining descriptors are the fallback thread's: its
- * epoll and its eventfd, and the same for the queues that it watches without an
- * epoll (the commons). A worker may take a moment to drop a file.
+ * The library duplicates the descriptors of requests. If a request was refused, no such
+ * duplicate may keep its file open. The library may keep only four descriptors: two of
+ * its fallback thread (an epoll and an eventfd), and two of the commons (an epoll and
+ * an eventfd for all queues that have no epoll of their own, ready.h). A worker may
+ * need a moment to release a file.
+ * Return: whether only these descriptors are left.
  */
 static bool are_files_gone(void)
 {
@@ -163,7 +166,10 @@ static bool are_files_gone(void)
 	return nr <= NR_FALLBACK;
 }
 
-/* Runs one round. Return: whether it reached the n-th call. */
+/*
+ * Run a round.
+ * Return: whether it made the n-th call, which then failed.
+ */
 static bool one_round(unsigned n, bool is_fresh)
 {
 	bool accepted[NR_MAX] = { false };
@@ -185,8 +191,8 @@ static bool one_round(unsigned n, bool is_fresh)
 	assert_int_equal(uaio_aio_destroy(handle), 0);
 	has_failed = unit_has_failed();
 	/*
-	 * Closing may fail, too: so the test ends the fault before it closes its
-	 * descriptors.
+	 * Stop the fault before the descriptors are closed, because closing them makes
+	 * calls that may fail, too.
 	 */
 	unit_fail_nth(0, false);
 	close_all();
@@ -241,7 +247,10 @@ static int request_refused_half_made(void)
 	if (unit_submit(handle, iocb) != -EAGAIN)
 		return 3;
 	unit_hook(NULL);
-	/* If a reference or duplicate is leaked, close_all() waits. */
+	/*
+	 * If the library still had a reference to a file of the request, or a duplicate
+	 * of its descriptor, close_all() would wait.
+	 */
 	close_all();
 	return uaio_own_fd(0, ~0u, &own) ? 4 : 0;
 }
@@ -253,8 +262,8 @@ static void a_request_refused_half_made_lets_its_files_go(void **state)
 }
 
 /*
- * Rounds in which everything is used for the first time: memory, tables, threads,
- * descriptors.
+ * For rounds in child processes, in which the library uses everything for the first
+ * time: memory, tables, threads, descriptors.
  */
 static unsigned nth;
 static bool in_workers;

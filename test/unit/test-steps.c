@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread is held after each of its instructions in turn, while another does
- * what might harm it.
+ * Each test holds a thread after each of its instructions in turn. Meanwhile another
+ * thread does something that might harm it.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -20,7 +20,10 @@
 
 enum { SIZE = UNIT_KEY_BYTES };
 
-/* Test unit_interleave() itself: the victim must be held around each store. */
+/*
+ * A test of unit_interleave() itself: the victim must be held before, between and after
+ * its three stores.
+ */
 static uint32_t count; /* atomic */
 static unsigned nr_seen[4];
 
@@ -68,8 +71,9 @@ static void a_thread_is_held_at_each_of_its_instructions(void **state)
 }
 
 /*
- * A thread takes a reference to a descriptor's entry. Meanwhile the descriptor is given
- * another file, and a third file gets the entry.
+ * A thread takes a reference to a descriptor's entry (struct uaio_file). Meanwhile
+ * another thread replaces the descriptor's file. In the second test it then also opens
+ * an entry for a third file, which may reuse the memory of the first entry.
  */
 static struct {
 	int before, after, third; /* files */
@@ -85,7 +89,9 @@ static ino_t inode_of(int fd)
 	return st.st_ino;
 }
 
-/* Return: the inode of the file to which the reference leads. */
+/*
+ * Return: the inode of the file to which the reference leads; -1 if there is no entry.
+ */
 static long take_reference(void *arg)
 {
 	struct uaio_file *file;
@@ -137,7 +143,9 @@ static void check_reference(long victims, long intruders)
 		    (ino_t)victims == taking.inodes[1]);
 	unit_close(taking.number);
 	forget(taking.third);
-	/* If an entry had been released twice, it would be handed out twice. */
+	/*
+	 * If the entry had been freed twice, these two calls would get the same entry.
+	 */
 	assert_int_equal(uaio_file_open(taking.before, &a), 0);
 	assert_int_equal(uaio_file_open(taking.after, &b), 0);
 	assert_ptr_not_equal(a, b);
@@ -174,8 +182,8 @@ static void a_number_that_changes_hands_leads_to_either_file(void **state)
 }
 
 /*
- * A context is destroyed and its memory reused for a context with another
- * handle, while a call for it is on its way.
+ * While a call uses a context's handle, another thread destroys the context and creates
+ * a new one with another handle, which reuses the memory.
  */
 enum { OLD = 1, NEW };
 
@@ -236,7 +244,7 @@ static void prepare_context(void)
 	replacing.handle = unit_context(1);
 }
 
-/* The new context must have exactly the requests that were submitted to it. */
+/* The new context must have exactly the request that was submitted to it. */
 static void check_new(long intruders)
 {
 	const struct timespec zero = { 0, 0 };
@@ -281,8 +289,9 @@ static void replace_during(unit_step_fn *victim, void (*check)(long, long))
 	uint64_t first = unit_context(1), neighbour = unit_context(1);
 
 	/*
-	 * The new ring is longer and does not fit before its neighbour, so the
-	 * new context has another handle.
+	 * The ring of the new context is longer than the ring of `first`. It does not
+	 * fit into the gap that `first` leaves before `neighbour`. So the new context
+	 * gets another handle.
 	 */
 	unit_destroy(first);
 	replacing.fd = unit_numbered_file(true, 1);
@@ -309,7 +318,7 @@ static void a_wait_for_a_context_that_is_replaced_ends(void **state)
 	replace_during(wait_for_old, check_wait);
 }
 
-/* A thread posts an event while its waiter is about to sleep. */
+/* An event is posted while a thread is about to sleep for it. */
 static void check_one_event(long victims, long intruders)
 {
 	assert_int_equal(victims, 1);
@@ -334,8 +343,8 @@ static void an_event_on_the_way_to_sleep_is_not_missed(void **state)
 }
 
 /*
- * A worker completes a context's last request and becomes idle, while a thread
- * destroys the context.
+ * While a thread destroys a context, a worker completes the context's last request and
+ * becomes idle.
  */
 static uint32_t nr_idle; /* atomic */
 
@@ -344,10 +353,15 @@ static bool count_idle(long nr, const long args[6], long *ret_res)
 	const struct timespec *until = (const struct timespec *)args[3];
 
 	(void)ret_res;
-	/* A new worker sets its name first, and may meet the breakpoint there. */
+	/*
+	 * A new worker first sets its name (prctl). Prepare the worker's thread at this
+	 * moment, because the thread may come to the breakpoint.
+	 */
 	if (nr == SYS_prctl)
 		unit_let_step();
-	/* Only idle workers sleep with a deadline of less than an hour. */
+	/*
+	 * Only idle workers sleep with a deadline that is less than an hour away.
+	 */
 	if (nr == SYS_futex && (args[1] & 127) == 9 /* FUTEX_WAIT_BITSET */ &&
 	    until->tv_sec < uaio_now_ns() / 1000000000 + 3600) {
 		add_relaxed(&nr_idle, 1);
@@ -362,7 +376,10 @@ static long let_request_end(void *arg)
 
 	(void)arg;
 	unit_gate_open();
-	/* Sleep, so that the victim can run on if the worker waits for it. */
+	/*
+	 * Sleep instead of spinning. If the worker waits for the victim, all threads
+	 * then sleep, so unit_interleave() lets the victim continue.
+	 */
 	while (load_relaxed(&nr_idle) == nr)
 		(void)uaio_sleep(&nr_idle, nr, UAIO_FOREVER);
 	return 0;
@@ -401,7 +418,7 @@ static void the_end_of_the_last_request_is_not_missed(void **state)
 	uaio_config.force_worker = false;
 }
 
-/* Data for a read arrives while the read is being cancelled. */
+/* While a thread cancels a read, data for the read arrives. */
 static struct {
 	uint64_t handle;
 	int ends[2];
@@ -446,7 +463,9 @@ static void check_cancel(long victims, long intruders)
 	unit_close(cancelling.ends[1]);
 }
 
-/* Lets the fallback thread meet the breakpoint. */
+/*
+ * A new thread of the library sets its name first. Let it come to the breakpoint.
+ */
 static bool let_step(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
@@ -471,7 +490,7 @@ static void a_read_is_cancelled_or_made_never_both(void **state)
 	unit_step_through(&stepping);
 }
 
-/* This call tries the read, which finds no data. */
+/* io_getevents tries the read, which finds no data. */
 static long look_for_read(void *arg)
 {
 	struct timespec zero = { 0, 0 };

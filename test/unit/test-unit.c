@@ -9,7 +9,7 @@
 #include "base/atomic.h"
 #include "unit.h"
 
-/* A leak does not go away, so a short wait is enough to find one. */
+/* in milliseconds; a leak stays, so a short wait is enough to find it */
 enum { SOON_MS = 100 };
 
 static void nothing_left_behind_is_no_leak(void **state)
@@ -77,7 +77,10 @@ static void a_context_left_alive_is_found(void **state)
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t is_held, is_through; /* atomic */
 
-/* Holds the lock for a moment, in which it is rarely given a processor. */
+/*
+ * Hold the lock for a millisecond of processor time, with a priority so low that this
+ * takes long.
+ */
 static long hold_for_a_moment(void *arg)
 {
 	const struct sched_param param = { 0 };
@@ -121,7 +124,10 @@ static void a_thread_that_sleeps_on_a_lock_is_not_taken_for_asleep(void **state)
 
 	(void)state;
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-	/* All threads share one processor, which is busy with other threads. */
+	/*
+	 * From here on all threads run on one processor, where some threads never
+	 * sleep.
+	 */
 	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
 	CPU_ZERO(&one);
 	CPU_SET((size_t)sched_getcpu(), &one);

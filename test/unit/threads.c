@@ -6,7 +6,10 @@
 
 #include "base/atomic.h"
 
-/* By --wrap=pthread_create the library creates its threads here. */
+/*
+ * With the linker option --wrap=pthread_create, the library calls
+ * __wrap_pthread_create().
+ */
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 			  void *(*main)(void *), void *arg);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
@@ -21,7 +24,9 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 {
 	uint32_t left = load_relaxed(&nr_allowed);
 
-	/* Only the library's threads have attributes. */
+	/*
+	 * The library's threads always have attributes, so this is another thread.
+	 */
 	if (!attr)
 		return __real_pthread_create(thread, attr, main, arg);
 	do {

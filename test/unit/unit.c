@@ -27,8 +27,8 @@
 enum { HANG_S = 400 };
 
 /*
- * Without this option, children of fork() that start threads wait a second for reports
- * before they end.
+ * Without atexit_sleep_ms=0, a child of fork() with threads would wait a second for
+ * reports before it exits.
  */
 const char *__tsan_default_options(void);
 
@@ -46,17 +46,20 @@ int unit_engine(void **state)
 
 	(void)state;
 	/*
-	 * Allow the library all system calls, so that tests in a sandbox test the whole
-	 * engine.
+	 * Let the library make all system calls, even if the tests run in a sandbox, so
+	 * that they test the whole engine.
 	 */
 	uaio_calls_word(uaio_calls_nr_filters(), &all, word);
 	setenv(UAIO_CALLS_VARIABLE, word, 1);
 	uaio_engine_load();
-	/* Tests kill children, which would leave their pages behind. */
+	/*
+	 * Tests kill children, whose statistics pages (live/live.h) would stay behind.
+	 */
 	uaio_config.has_live = false;
 	/*
-	 * Hooks replace the system calls of workers, so workers are the default. Tests of
-	 * the io_uring back-end select that one themselves.
+	 * By default the tests do not use the io_uring back-end, because the hooks
+	 * replace system calls that workers make. Tests of that back-end select it
+	 * themselves.
 	 */
 	if (uaio_config.backend == UAIO_BACKEND_URING)
 		uaio_config.backend = UAIO_BACKEND_THREADS;
@@ -86,7 +89,7 @@ static unsigned count_fds(void)
 }
 
 /*
- * Reads a file of /proc/self/task/TID into text, which is "" on failure.
+ * Read a file of /proc/self/task/TID to `text`, which becomes "" on failure.
  * Return: false if the thread has ended.
  */
 static bool read_of_task(const char *tid, const char *name, char *text,
@@ -124,7 +127,10 @@ static bool is_engine_thread(const char *tid)
 	       !strncmp(name, "uaio-", 5);
 }
 
-/* Return: a field of /proc/self/task/TID/status; 0: the thread has ended. */
+/*
+ * Return: the value of a field of /proc/self/task/TID/status; 0 if the thread has
+ * ended.
+ */
 static uint64_t status_of(const char *tid, const char *field)
 {
 	char text[4096];
@@ -203,7 +209,7 @@ const char *unit_find_leak(const struct unit_footprint *before,
 	const char *leak;
 
 	/*
-	 * A thread that ends, or has no name yet, needs a moment. So does a worker that is
+	 * Wait a moment: a thread may be ending or have no name yet, or a worker may be
 	 * about to close a descriptor.
 	 */
 	while ((leak = compare(before)) && uaio_now_ns() < deadline)
@@ -230,16 +236,24 @@ int unit_setup(void **state)
 
 	(void)state;
 	unit_restart_alarm();
-	/* A sanitizer starts its own thread together with the first thread. */
+	/*
+	 * Start a thread before counting: with the first thread, a sanitizer starts a
+	 * thread of its own.
+	 */
 	unit_thread_start(&thread, do_nothing, NULL);
 	unit_thread_join(&thread);
 	unit_footprint(&footprint);
-	/* Count in which state requests are, for is_conserved(). */
+	/*
+	 * With this, the library counts the requests in each state, for is_conserved().
+	 */
 	uaio_config.has_stats = true;
 	return 0;
 }
 
-/* Return: whether each request has left every state that it entered. */
+/*
+ * Return: whether the number of requests is 0 in each state, so that each request has
+ * left the states that it entered.
+ */
 static bool is_conserved(void)
 {
 	struct uaio_stats_sum sum;
@@ -270,7 +284,9 @@ int unit_teardown(void **state)
 	return leak || !is_conserved() ? -1 : 0;
 }
 
-/* A failure must end the child, and not start the next test in the child. */
+/*
+ * A failing check must end the child; else cmocka would run the next test in the child.
+ */
 static void become_child(void)
 {
 	static const int signals[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL,
@@ -320,7 +336,10 @@ void unit_thread_start(struct unit_thread *thread, long (*function)(void *),
 	thread->id = id;
 }
 
-/* A joined thread stays in /proc for a moment, like a leaked one. */
+/*
+ * Wait until the joined thread has disappeared from /proc; until then it would look
+ * like a leaked one.
+ */
 static void await_gone(uint32_t tid)
 {
 	int64_t deadline = uaio_now_ns() + UNIT_PATIENCE_MS * INT64_C(1000000);
@@ -340,7 +359,7 @@ long unit_thread_join(struct unit_thread *thread)
 	return thread->ret;
 }
 
-/* Return: the state that the kernel shows; 'X': the thread has ended. */
+/* Return: the thread's state letter in /proc; 'X' if the thread has ended. */
 static char state_of(uint32_t tid)
 {
 	char line[256];
@@ -349,7 +368,8 @@ static char state_of(uint32_t tid)
 	if (!read_of_thread(tid, "stat", line, sizeof(line)))
 		return 'X';
 	/*
-	 * The state follows the name in brackets, which may hold any character.
+	 * The state follows the last bracket: the thread's name, in brackets, may
+	 * contain any character.
 	 */
 	state = strrchr(line, ')');
 	return state ? state[2] : 'R';
@@ -368,7 +388,7 @@ bool unit_is_quiet(uint32_t held)
 	const struct dirent *entry;
 	bool is_quiet = true;
 
-	/* Some tests leave no descriptor for opendir(). */
+	/* In some tests no descriptor is free for opendir(). */
 	if (!dir)
 		return false;
 	while (is_quiet && (entry = readdir(dir))) {
@@ -389,7 +409,10 @@ uint64_t unit_thread_sleeps(const struct unit_thread *thread)
 	return status_of(tid, "\nvoluntary_ctxt_switches:");
 }
 
-/* The threads that have been seen awake, and how much they had run by then. */
+/*
+ * Threads that were found awake, with their processor time and number of sleeps at that
+ * moment
+ */
 struct awake {
 	bool is_taken;
 	unsigned nr;
@@ -399,7 +422,7 @@ struct awake {
 	} threads[256];
 };
 
-/* Return: the thread's processor time in ns; 0 if it is not known. */
+/* Return: the thread's processor time in nanoseconds; 0 if it is unknown. */
 static uint64_t ran_ns_of(uint32_t tid)
 {
 	char text[64];
@@ -447,8 +470,8 @@ static void take_awake(struct awake *ret_awake)
 }
 
 /*
- * Return: whether each of these threads has slept since, or has run longer than locks are
- * held.
+ * Return: whether each of the threads has slept since take_awake(), or has run for
+ * longer than any lock is held.
  */
 static bool have_got_on(const struct awake *awake)
 {
@@ -466,7 +489,11 @@ static bool have_got_on(const struct awake *awake)
 	return true;
 }
 
-/* Return: whether time is over, and all awake threads have got on. */
+/*
+ * is_time_over: the awaited thread has slept for long enough.
+ * Return: whether is_time_over is true, and all awake threads have since run for long
+ * enough, too (have_got_on()).
+ */
 static bool is_long(bool is_time_over, struct awake *awake)
 {
 	if (!is_time_over)
@@ -477,12 +504,13 @@ static bool is_long(bool is_time_over, struct awake *awake)
 }
 
 /*
- * The thread may also sleep on a lock. Then the lock's owner is awake, perhaps
- * without a processor. So if no thread is awake, the awaited sleep has begun.
+ * A sleeping thread may be waiting for a lock. Then the lock's owner is awake, perhaps
+ * without a processor. So if no thread is awake, this thread is in the sleep that the
+ * test awaits.
  *
- * Some tests have threads that are always awake. There the thread must sleep
- * longer than threads hold locks, in one sleep or in several short ones.
- * Meanwhile the threads that are awake must have had a processor.
+ * In some tests, some threads are always awake. There the function waits until the
+ * thread has slept for longer than any lock is held, in one sleep or in several short
+ * ones. In that time, the awake threads must have had a processor.
  */
 void unit_await_sleep(const struct unit_thread *thread)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that unit tests share
+ * Functions that the unit tests share
  *
- * The tests link the engine compiled for testing: it checks lock ranks, and a
- * hook can answer its system calls. Each test runs between a setup and a
- * teardown. The teardown finds descriptors, threads and contexts that the test
- * left behind. An alarm ends a test that hangs. A test waits for events, never
+ * The tests link the engine in a build for tests, which checks the order of locks and
+ * lets a hook answer the engine's system calls. unit_setup() and unit_teardown() run
+ * before and after each test. The teardown fails if the test left descriptors, threads
+ * or contexts behind. If a test hangs, an alarm ends it. A test waits for events, never
  * for time to pass.
  *
- * The library's interposed close() and dup2() are not linked. So a test closes
- * descriptors that the engine may know through unit_close() and unit_dup2().
+ * The tests do not link the library's close() and dup2(). So if the engine may know a
+ * descriptor, a test closes it by unit_close() or unit_dup2().
  */
 #ifndef UNIT_H
 #define UNIT_H
@@ -25,7 +25,7 @@
 
 #include <cmocka.h>
 
-/* cmocka 2 defines a macro named stop, and renames these macros. */
+/* cmocka 2 has a macro named stop, and new names for these two assertions. */
 #undef stop
 #ifdef assert_uint_in_range
 #undef assert_in_range
@@ -55,81 +55,99 @@ enum { UNIT_IS_SANITIZED = 0 };
 #define UNIT_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, unit_setup, unit_teardown)
 
-/* For cmocka_run_group_tests(): starts the engine. */
+/* Group setup for cmocka_run_group_tests(): start the engine. */
 int unit_engine(void **state);
 
 int unit_setup(void **state);
 int unit_teardown(void **state);
 
 struct unit_footprint {
-	unsigned nr_fds;     /* without the engine's descriptors */
-	unsigned nr_threads; /* without the engine's threads */
+	unsigned nr_fds;     /* not counting the engine's descriptors */
+	unsigned nr_threads; /* not counting the engine's threads */
 	uint64_t nr_contexts;
 	uint64_t ring_bytes;
 };
 
 void unit_footprint(struct unit_footprint *ret_footprint);
 
-/* Return: how many threads the engine has, and how often they slept. */
+/*
+ * *ret_nr_sleeps: how often the engine's threads have slept, in total.
+ * Return: how many threads the engine has.
+ */
 unsigned unit_engine_threads(uint64_t *ret_nr_sleeps);
 
 /*
- * How long ended threads may take to disappear. Then they are leaks, however
- * busy the machine is.
+ * An ended thread may take this long to disappear. If it is still there then, it counts
+ * as leaked, however busy the machine is.
  */
 enum { UNIT_PATIENCE_MS = 10000 };
 
-/* Return: the name of a count that has grown since before; NULL if none has. */
+/* Return: the name of a count that is higher than before; NULL if none is. */
 const char *unit_find_leak(const struct unit_footprint *before,
 			   unsigned patience_ms);
 
-/* Return: n, or a tenth of n under a sanitizer, where everything is slower. */
+/*
+ * Return: the name of a count in the footprint that is higher than in `before`; NULL if
+ * none is.
+ */
 static inline unsigned unit_rounds(unsigned n)
 {
 	return UNIT_IS_SANITIZED ? (n + 9) / 10 : n;
 }
 
 /*
- * Runs function in a child with a time limit. Return: its exit status, or minus
- * the signal that ended it.
+ * Run the function in a child process, with a time limit.
+ * Return: the child's exit status; minus the signal that ended it.
  */
 int unit_in_child(int (*function)(void));
 
-/* A thread whose result the test awaits. The test asserts, not the thread. */
+/*
+ * A thread that returns a result to the test. The thread itself must not use assertions
+ * of cmocka.
+ */
 struct unit_thread {
 	long (*function)(void *arg);
 	void *arg;
 	long ret;
 	unsigned long id;
-	uint32_t tid; /* atomic: its thread id, once it runs */
+	uint32_t tid; /* atomic: id of the thread; 0 until it runs */
 };
 
 void unit_thread_start(struct unit_thread *thread, long (*function)(void *),
 		       void *arg);
 long unit_thread_join(struct unit_thread *thread);
 
-/* Return: whether the kernel shows the thread asleep, or gone. */
+/* Return: whether the kernel reports that the thread sleeps or has ended. */
 bool unit_is_asleep(uint32_t tid);
-/* Return: whether all threads but the caller and held (if not 0) sleep. */
+/*
+ * Return: whether all threads sleep, except for the caller and the thread `held` (if
+ * not 0).
+ */
 bool unit_is_quiet(uint32_t held);
-/* Returns once the thread sleeps, and not on a lock. */
+/* Return once the thread sleeps, but not because it waits for a lock. */
 void unit_await_sleep(const struct unit_thread *thread);
 
 /* Return: how often the thread has slept. */
 uint64_t unit_thread_sleeps(const struct unit_thread *thread);
 
-/* For unit_await(): whether the word, which other threads set atomically, is not 0. */
+/*
+ * For unit_await().
+ * Return: whether the word, which other threads set atomically, is not 0.
+ */
 bool unit_is_set(void *word);
 
-/* Restarts the test's alarm: the test makes progress, so it does not hang. */
+/* Restart the alarm of the test: it makes progress, so it does not hang. */
 void unit_restart_alarm(void);
 
-/* Returns once condition(arg) is true, else the alarm ends the test. */
+/* Return once condition(arg) is true. If it never is, the alarm ends the test. */
 void unit_await(bool (*condition)(void *arg), void *arg);
 
 /* interleavings */
 
-/* Whether a thread can be held at an instruction. If not, tests run once. */
+/*
+ * Whether a thread can be held at an instruction. If not, unit_step_through() runs the
+ * test only once.
+ */
 #if defined(__x86_64__)
 enum { UNIT_CAN_STEP = !UNIT_IS_SANITIZED };
 #else
@@ -137,19 +155,19 @@ enum { UNIT_CAN_STEP = 0 };
 #endif
 
 /*
- * Runs victim(arg) on a thread. When the victim has executed n instructions, or
- * has returned, or sleeps for good, runs intruder(arg) on another thread. The
- * victim is held until the intruder has returned, or all threads but the victim
- * sleep.
+ * Run victim(arg) on a thread. When it has executed n instructions, or has returned, or
+ * sleeps for good, run intruder(arg) on another thread. The victim is held until the
+ * intruder has returned, or until all other threads sleep.
  *
- * The first call must have 0 for n: then the victim is not held, and its
- * instructions are counted. In that call the victim must start no thread,
- * because that blocks signals. Return: the number of instructions.
+ * In the first call n must be 0: then the victim is not held, and its instructions are
+ * counted. In that call the victim must start no thread, because starting one blocks
+ * signals.
+ * Return: how many instructions the victim has.
  */
 unsigned unit_interleave(unsigned n, long (*victim)(void *),
 			 long (*intruder)(void *), void *arg, long ret_rets[2]);
 
-/* The parts of a test that all its steps share. */
+/* The functions of a test, which unit_step_through() calls in each step */
 typedef long unit_step_fn(void *arg);
 
 struct unit_stepping {
@@ -157,58 +175,67 @@ struct unit_stepping {
 	unit_step_fn *intruder;
 	void (*prepare)(void);
 	void (*check)(long victims, long intruders);
-	unsigned nr_min; /* the fewest instructions that the victim can have */
-	/* hold the victim at every stride-th instruction; 0: at every one */
+	/* the test fails if the victim has no more instructions than this */
+	unsigned nr_min;
+	/* hold the victim at each stride-th instruction; 0: at each one */
 	unsigned stride;
 };
 
-/* Calls unit_interleave() for the instructions of the victim. */
+/* Call unit_interleave() for one instruction of the victim after another. */
 void unit_step_through(const struct unit_stepping *stepping);
 
 /*
- * Lets a thread with blocked signals that runs the victim's code meet the
+ * Unblock SIGTRAP in this thread, so that it may run the victim's code and come to the
  * breakpoint.
  */
 void unit_let_step(void);
 
 /* system calls */
 
-/* Calls hook before each system call of the engine; NULL: no hook. */
+/* From now on, call `hook` before each system call of the engine; NULL: no hook. */
 void unit_hook(uaio_sys_hook_fn *hook);
 
-/* Return: how many system calls all threads of the engine make in act(arg). */
+/* Return: how many system calls the engine's threads make during act(arg). */
 unsigned unit_count_calls(void (*act)(void *arg), void *arg);
 
-/* For a hook: makes the call. Return: the kernel's result. */
+/*
+ * For hooks: make the system call.
+ * Return: the kernel's result.
+ */
 long unit_make_call(long nr, const long args[6]);
-/* A hook that fails system calls that allocate memory. */
+/* A hook: lets system calls that allocate memory fail. */
 bool unit_refuse_memory(long nr, const long args[6], long *ret_res);
 
-/* For a hook: makes a call take at least us microseconds. */
+/*
+ * For hooks: make the system call take at least us microseconds. If `sleeps`, the
+ * thread sleeps for this time; otherwise it uses the processor.
+ */
 void unit_take_time(uint32_t us, bool sleeps);
 
-/* For a hook of fstatfs(): the kernel's answer, but of type ext4. */
+/*
+ * For a hook of fstatfs(): return what the kernel returns, but with the type ext4.
+ */
 long unit_say_ext4(const long args[6]);
 
 /*
- * Fails the n-th system call from now on, of this thread only or of all threads, with an
- * error that the kernel may return. Calls that cannot fail are not counted. n = 0: stop
- * failing calls.
+ * Let the n-th system call from now on fail, with an error that the kernel may return.
+ * Count the calls of this thread only, or of all threads, but no calls that cannot
+ * fail. n = 0: let no further call fail.
  */
 void unit_fail_nth(unsigned n, bool of_this_thread);
-/* Return: whether unit_fail_nth() has failed a call. */
+/* Return: whether a call has failed because of unit_fail_nth(). */
 bool unit_has_failed(void);
 
 /*
- * A gate that holds the reads, writes and syncs of other threads on fd. Each
- * call has a key: its offset divided by UNIT_KEY_BYTES, or UNIT_KEY_SYNC.
+ * The gate holds reads, writes and syncs that other threads make on fd. Each call has a
+ * key: its offset divided by UNIT_KEY_BYTES, or UNIT_KEY_SYNC.
  */
 enum { UNIT_KEY_BYTES = 512, UNIT_KEY_SYNC = 63 };
 
 void unit_gate_close(int fd);
-/* Returns once the gate holds nr calls. */
+/* Return once the gate holds nr calls. */
 void unit_gate_await(unsigned nr);
-/* Returns once the gate holds the call with this key. */
+/* Return once the gate holds the call with this key. */
 void unit_gate_await_key(unsigned key);
 void unit_gate_pass(unsigned key);
 void unit_gate_open(void);
@@ -218,9 +245,15 @@ struct unit_call {
 	bool is_end;
 };
 
-/* Return: how many calls on the gate's file began and ended, in order. */
+/*
+ * *ret_log: the beginnings and ends of calls on the gate's file, in order.
+ * Return: how many these are.
+ */
 unsigned unit_gate_log(const struct unit_call **ret_log);
-/* Return: the index in the log where the call began (or ended), or -1. */
+/*
+ * Return: the index in the log at which the call with this key began (or ended); -1 if
+ * it did not.
+ */
 int unit_gate_began(unsigned key);
 int unit_gate_ended(unsigned key);
 
@@ -230,26 +263,40 @@ void unit_close(int fd);
 void unit_dup2(int from, int to);
 /* Return: a file without a name, in memory or in the current directory. */
 int unit_file(bool in_memory);
-/* Return: a file of nr numbered blocks of UNIT_KEY_BYTES. */
+/*
+ * Return: a file of nr blocks of UNIT_KEY_BYTES bytes, each filled with its number.
+ */
 int unit_numbered_file(bool in_memory, unsigned nr);
 
-/* requests, by calls of the front-end */
+/* requests through kernel AIO */
 
 struct iocb unit_iocb(unsigned opcode, int fd, void *buf, size_t bytes,
 		      int64_t off);
 uint64_t unit_context(unsigned nr_events);
 void unit_destroy(uint64_t handle);
-/* Submits one iocb. Return: what io_submit returns. */
+/*
+ * Submit one iocb.
+ * Return: the result of io_submit.
+ */
 long unit_submit(uint64_t handle, struct iocb *iocb);
-/* Return: the number of requests executed inside io_submit, in all contexts. */
+/* Return: how many requests, of all contexts, were executed inside io_submit. */
 uint64_t unit_nr_inline(void);
-/* Submits without the front-end. Return: 0, or the error of the refusal. */
+/*
+ * Submit a request to the engine directly, not through kernel AIO.
+ * Return: 0, or the error if it was refused.
+ */
 long unit_submit_sqe(uint64_t handle, const struct uaio_sqe *sqe);
-/* Waits for nr events. Return: the number of events. */
+/*
+ * Wait until there are nr events.
+ * Return: how many were reaped.
+ */
 long unit_reap(uint64_t handle, long nr, struct io_event *ret_events);
-/* Asserts that the context has no event. */
+/* Assert that the context has no unread event. */
 void unit_assert_no_more(uint64_t handle);
-/* Waits for one event. Return: its res. */
+/*
+ * Wait for one event.
+ * Return: the member res of that event.
+ */
 int64_t unit_reap_one(uint64_t handle);
 
 #endif /* UNIT_H */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The tests' calls of io_uring, by the functions of the linked library. */
+/*
+ * The tests' system calls of io_uring, made through functions of the linked library
+ */
 #include "../helpers/uring-client.h"
 #include "uring/uring.h"
 
@@ -21,7 +23,10 @@ long uring_register(int fd, uint32_t opcode, const void *arg, uint32_t nr_args)
 				   nr_args);
 }
 
-/* A client that maps only the completions finds all of the rings there. */
+/*
+ * Always map the CQ ring: a client that maps only the CQ ring finds the SQ ring there,
+ * too.
+ */
 int64_t uring_map_offset(int fd, uint64_t offset)
 {
 	if (offset == IORING_OFF_SQ_RING)

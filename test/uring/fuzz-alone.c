@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Isolated worlds (is_alone): their results do not depend on time or addresses
+ * Isolated worlds (is_alone): scenarios whose results do not depend on time or
+ * addresses
  *
- * The world has one ring. It submits one request, or a chain of a few, and waits for them.
- * A line is printed for each step: what was submitted, the completions, and a hash of the
- * memory into which requests read. At the end of a world, lines show what its files, pipes
- * and sockets contain.
+ * A world (one scenario, see fuzz.h) has one ring here. In each step it submits one
+ * request, or a chain of a few, and waits for the completions. It prints a line for
+ * each step: what was submitted, the completions, and a hash of the memory into which
+ * requests read. At the end of the world, it prints what its files, pipes and sockets
+ * contain.
  *
- * If a step takes longer than the patience, `waits` is printed: the request is cancelled
- * and its world ends. How such a request ends depends on time, so its end is not printed.
+ * If a step takes longer than the PATIENCE of the command line, its line contains
+ * `waits`. Then the program cancels the request and ends the world. How the request
+ * completes depends on time, so that is not printed.
  */
 #undef NDEBUG
 #include "fuzz.h"
@@ -29,10 +32,13 @@
 enum {
 	STEPS = 40,
 	CHAIN_MAX = 3,
-	CHAIN_LONG = 6, /* longest chain if chains are being tested */
+	CHAIN_LONG = 6, /* longest chain in worlds of KIND_SKIP */
 	NOTED_MAX = 64,
-	ARRAY_HASHED =
-		256, /* the part that contains buffers (fuzz-register.c) */
+	/*
+	 * only this many bytes of an array contain entries for buffers
+	 * (fuzz-register.c)
+	 */
+	ARRAY_HASHED = 256,
 };
 
 static struct {
@@ -41,8 +47,9 @@ static struct {
 } noted;
 
 /*
- * A hash. If each word waited for the previous one, hashing would take half of a world's
- * time. So there are several partial values, and each takes every NR-th word.
+ * A hash. It has NR partial values, each of which takes every NR-th word. With a single
+ * value, each word would wait for the one before, and hashing would take half of a
+ * world's time.
  */
 static uint64_t hash(uint64_t start, const void *bytes, size_t nr)
 {
@@ -88,8 +95,8 @@ static void print_result(char *to, size_t size, bool is_fd, int32_t res)
 }
 
 /*
- * Record a completion as text. The texts are sorted by request later; the completions of
- * one request stay in order.
+ * Record a completion as a text. Later the texts are sorted by request; the completions
+ * of one request keep their order.
  */
 void note_alone(const struct request *request, const struct io_uring_cqe *cqe)
 {
@@ -107,8 +114,8 @@ void note_alone(const struct request *request, const struct io_uring_cqe *cqe)
 }
 
 /*
- * The request with this index in the world has ended without a completion
- * (IOSQE_CQE_SKIP_SUCCESS).
+ * Record that a request has ended without a completion (IOSQE_CQE_SKIP_SUCCESS). place:
+ * its index in the world.
  */
 void note_silent(unsigned place)
 {
@@ -149,8 +156,8 @@ bool await(struct ring *ring, uint64_t patience_us)
 }
 
 /*
- * Return: the index of the descriptor in the world, which also says what kind of file it
- * is.
+ * Return: the index of the descriptor in the world. The index shows the kind of file,
+ * and is the same in every run; the descriptor is not.
  */
 static int place_of(int fd)
 {
@@ -161,8 +168,8 @@ static int place_of(int fd)
 }
 
 /*
- * Print a number, or an offset in the arena. Other addresses differ from run to run, so
- * they are not printed.
+ * Print a number, or an offset in the arena. Print no other addresses, because they
+ * differ from run to run.
  */
 static void print_value(const char *name, uint64_t value)
 {
@@ -188,7 +195,9 @@ static void print_sqe(const struct io_uring_sqe *sqe)
 	print_value("addr", sqe->addr);
 }
 
-/* Return: whether the results are times or numbers that the system chooses. */
+/*
+ * Return: whether the request writes values that the system chooses, such as times.
+ */
 static bool is_of_system(const struct io_uring_sqe *sqe)
 {
 	return sqe->opcode == IORING_OP_STATX;
@@ -198,7 +207,10 @@ static uint64_t hash_memory(unsigned from)
 {
 	uint64_t value;
 
-	/* Otherwise a trace would consist mainly of this hash. */
+	/*
+	 * In a world that is traced, do not hash the memory: most of the trace would
+	 * consist of the reads for the hash.
+	 */
 	if (kind == KIND_TRACED)
 		return 0;
 	for (unsigned i = from; i < world.nr_requests; i++)
@@ -210,7 +222,7 @@ static uint64_t hash_memory(unsigned from)
 	return value;
 }
 
-/* Print the completions of one request as one word. */
+/* Print a completion; those of the same request are joined by '+'. */
 static void print_noted(unsigned place)
 {
 	const char *text = noted.texts[place];
@@ -220,7 +232,10 @@ static void print_noted(unsigned place)
 	printf("%c%s", is_next ? '+' : ' ', strchr(text, ' ') + 1);
 }
 
-/* Return: whether the world continues. */
+/*
+ * Do one step of the world.
+ * Return: whether the world goes on after it.
+ */
 static bool step(struct ring *ring, unsigned number, uint64_t patience_us)
 {
 	const uint32_t nr_max = kind == KIND_SKIP ? CHAIN_LONG : CHAIN_MAX;
@@ -290,7 +305,10 @@ static void print_folder(const char *folder)
 		free(names);
 }
 
-/* Print what a pipe or socket contains, or the position at which a file is read next. */
+/*
+ * Print what a pipe or a socket contains. For a file, print the position of the next
+ * read instead.
+ */
 static void print_stream(unsigned place)
 {
 	static char bytes[4096];
@@ -301,8 +319,8 @@ static void print_stream(unsigned place)
 	if (fstat(pfd.fd, &st) < 0)
 		return;
 	/*
-	 * Do not block: if a request has set the socket's options, a read may wait although
-	 * poll() reports data.
+	 * Make the read non-blocking: after requests have changed options of a socket,
+	 * a read may block although poll() reports data.
 	 */
 	fcntl(pfd.fd, F_SETFL, fcntl(pfd.fd, F_GETFL) | O_NONBLOCK);
 	for (unsigned i = 0; i < 4096 && !S_ISREG(st.st_mode); i++) {

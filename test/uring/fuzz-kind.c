@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kinds of isolated worlds: features that only some of them have. */
+/* The kinds of isolated worlds: features that only some of the worlds use. */
 #undef NDEBUG
 #include "fuzz.h"
 
@@ -35,8 +35,9 @@ bool parse_seed(const char *text, uint64_t *ret_seed)
 /*
  * Requests without a completion (IOSQE_CQE_SKIP_SUCCESS)
  *
- * Whether such a request has ended cannot be seen. But a request that has ended cannot be
- * cancelled, whereas a waiting one can. So each is given some time, and then cancelled.
+ * The program cannot see whether a request without a completion has ended. But a
+ * waiting request can be cancelled, and one that has ended cannot. So wait for a while,
+ * then try to cancel the request.
  */
 
 static bool is_any_pending(unsigned from)
@@ -60,12 +61,16 @@ static bool has_ended(const struct ring *ring, const struct request *request)
 
 bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us)
 {
-	/* a quarter of the patience: most requests have ended long before */
+	/*
+	 * await_silent() waits for 1/PART of the patience; most requests end sooner.
+	 */
 	enum { PART = 4 };
 
 	if (!is_any_pending(from))
 		return true;
-	/* Let await() wait for one completion that never arrives. */
+	/*
+	 * Make await() wait for a completion that never comes, so that the time passes.
+	 */
 	ring->nr_pending++;
 	await(ring, patience_us / PART);
 	ring->nr_pending--;
@@ -83,9 +88,7 @@ bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us)
 	return true;
 }
 
-/*
- * Rings that are disabled
- */
+/* Rings that are created disabled (IORING_SETUP_R_DISABLED) */
 
 static void tell(const char *what, unsigned step, long ret, uint32_t opcode)
 {
@@ -139,7 +142,9 @@ static void print_range(const char *name, const void *start, size_t bytes)
 	       name, (unsigned long)(uintptr_t)start, bytes);
 }
 
-/* Print the memory map, as the library has a mapping of the ring of its own. */
+/*
+ * Print the memory map. In it, once.py finds the library's own mapping of the ring.
+ */
 static void print_map(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request of any kind, filled in at random
+ * Fills in a request of any kind, at random
  *
- * First each field gets a value of its type. Then keep_inside() replaces values that might
- * affect anything outside of the world: paths and addresses of sockets come from a list,
- * memory is the arena or unusable, and lengths on a disk are small.
+ * First each field gets a random value of its type. Then keep_inside() replaces values
+ * that might affect something outside the world: paths and addresses of sockets come
+ * from a list, memory is in the arena or not accessible, and lengths on a disk are
+ * small.
  */
 #undef NDEBUG
 #include "fuzz.h"
@@ -28,7 +29,8 @@ enum {
 };
 
 /*
- * Arguments to which requests point. A vector that is read beyond its end has zeroes there.
+ * Memory to which requests point. no_iovs follows iovs, so that a read beyond the
+ * vectors finds zeros.
  */
 static struct {
 	struct iovec iovs[NR_ARGS], no_iovs[1100];
@@ -187,7 +189,10 @@ void make_arguments(void)
 		local->sun_family = AF_UNIX;
 		strcpy(local->sun_path, i % 3 ? "s" : "t");
 		bytes = sizeof(args.names[i]);
-		/* Where the world's own sockets listen, or port 0 (any). */
+		/*
+		 * The address of one of the world's own listening sockets, or port 0
+		 * (any).
+		 */
 		if (i % 2) {
 			memset(local, 0, sizeof(*local));
 			memcpy(local, &loop, sizeof(loop));
@@ -227,7 +232,10 @@ void make_arguments(void)
 	}
 }
 
-/* Fill each field with a random value of its most frequent type. */
+/*
+ * Fill each field of the SQE with a random value, mostly of the type that the field has
+ * for most operations.
+ */
 static void fill(struct io_uring_sqe *sqe)
 {
 	sqe->fd = some_fd();
@@ -254,7 +262,7 @@ static void fill(struct io_uring_sqe *sqe)
 }
 
 /*
- * Make requests that succeed more frequent, as IOSQE_CQE_SKIP_SUCCESS concerns only these
+ * Prefer requests that may succeed: IOSQE_CQE_SKIP_SUCCESS only affects such requests
  * and their chains.
  */
 static void choose_likely(struct io_uring_sqe *sqe)
@@ -275,16 +283,19 @@ static void add_skips(struct io_uring_sqe *sqe)
 	if (any(3) == 0)
 		sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
 	/*
-	 * The library refuses these operations as an old kernel does, so do not use them
-	 * here.
+	 * The library does not have RECV_ZC and refuses it as an old kernel does. So do
+	 * not set IOSQE_CQE_SKIP_SUCCESS on this operation.
 	 */
 	if (sqe->opcode == OP_RECV_ZC)
 		sqe->flags &= (uint8_t)~IOSQE_CQE_SKIP_SUCCESS;
-	sqe->__pad2[0] &= ~UINT64_C(1); /* attributes of reads and writes */
+	/* Clear IORING_RW_ATTR_FLAG_PI, which gives reads and writes attributes. */
+	sqe->__pad2[0] &= ~UINT64_C(1);
 	if (any(3) == 0)
 		sqe->flags |=
 			(uint8_t)(any(3) ? IOSQE_IO_LINK : IOSQE_IO_HARDLINK);
-	/* Otherwise most requests are refused. */
+	/*
+	 * If these fields are not 0, most requests are refused. So usually clear them.
+	 */
 	if (any(4) == 0)
 		return;
 	sqe->flags &= (uint8_t) ~(IOSQE_BUFFER_SELECT | IOSQE_IO_DRAIN | 128);
@@ -340,8 +351,8 @@ static uint64_t some_name(void)
 static int socket_fd(void)
 {
 	/*
-	 * The descriptors from the first pair of sockets to the last socket that is not
-	 * connected.
+	 * A range of indices: from the first pair of sockets to the last unconnected
+	 * socket.
 	 */
 	return any(8) ? world.fds[10 + any(13)] : some_fd();
 }
@@ -436,7 +447,10 @@ static void inside_command(struct io_uring_sqe *sqe)
 
 	sqe->fd = socket_fd();
 	sqe->off = any(8) ? any(6) : few_bits();
-	/* only commands that the library serves, or that do not exist */
+	/*
+	 * in isolated worlds, use only commands that the library has or that do not
+	 * exist
+	 */
 	if (is_alone && sqe->off > 3)
 		sqe->off = 99;
 	sqe->addr = any(8) ? 1 : 77;
@@ -467,7 +481,7 @@ static void inside_waits(struct io_uring_sqe *sqe)
 	case IORING_OP_POLL_REMOVE:
 		sqe->fd = any(8) ? -1 : sqe->fd;
 		sqe->addr = some_user_data();
-		sqe->off = sqe->addr; /* the new user_data of an update */
+		sqe->off = sqe->addr; /* for an update: the new user_data */
 		sqe->len = any(16);
 		break;
 	case IORING_OP_POLL_ADD:
@@ -487,7 +501,10 @@ static void inside_waits(struct io_uring_sqe *sqe)
 	}
 }
 
-/* Memory is the program's own: madvise() on other memory might unmap it. */
+/*
+ * madvise(): only memory of the arena, because on other memory it might discard what
+ * the program needs.
+ */
 static void inside_memory(struct io_uring_sqe *sqe)
 {
 	static const uint32_t advices[] = { 0, 1, 2, 3, 4, 8, 14, 15, 999 };
@@ -551,7 +568,7 @@ static void inside_files(struct io_uring_sqe *sqe, struct request *request)
 			sqe->off = any(2) ? ~UINT64_C(0) : any(4096);
 		sqe->len = any(65536);
 		sqe->splice_flags |=
-			SPLICE_F_NONBLOCK; /* else a worker would wait */
+			SPLICE_F_NONBLOCK; /* so that no worker blocks */
 		break;
 	case IORING_OP_PIPE:
 		sqe->addr = any(8) ? (uintptr_t)request->pipe : bad_address();
@@ -609,7 +626,7 @@ static void inside_rest(struct io_uring_sqe *sqe)
 		break;
 	}
 	case OP_WAITID:
-		sqe->len = any(4); /* there is no child */
+		sqe->len = any(4); /* without effect, as there is no child */
 		sqe->fd = (int)any(2);
 		sqe->splice_fd_in = any(2) ? 4 : (int)few_bits();
 		if (any(8))
@@ -681,7 +698,7 @@ static void keep_inside(struct io_uring_sqe *sqe, struct request *request)
 	}
 }
 
-/* Return: whether a completion's result may be a new descriptor. */
+/* Return: whether the result may be a new descriptor. */
 static bool makes_fd(const struct io_uring_sqe *sqe)
 {
 	switch (sqe->opcode) {
@@ -695,8 +712,9 @@ static bool makes_fd(const struct io_uring_sqe *sqe)
 }
 
 /*
- * In the kernel, a zero-copy send that is queued after a drain, or is a drain, waits for
- * its own notification and never ends. So a world has either drains or zero-copy sends.
+ * A bug of the kernel: a zero-copy send with a drain, or queued after one, waits for
+ * its own notification, and never ends. So a world has either drains or zero-copy
+ * sends.
  */
 static void avoid_drains(struct io_uring_sqe *sqe)
 {
@@ -709,8 +727,8 @@ static void avoid_drains(struct io_uring_sqe *sqe)
 }
 
 /*
- * A read or write of an epoll waits in the kernel and fails in the library. A world cannot
- * go on after one, so make them rare.
+ * A read or write of an epoll waits in the kernel, but fails in the library. After such
+ * a request the world must end, so make it rare.
  */
 static void avoid_epolls(struct io_uring_sqe *sqe)
 {
@@ -728,8 +746,8 @@ static void avoid_epolls(struct io_uring_sqe *sqe)
 }
 
 /*
- * In the kernel, a multishot command of a socket never ends, whatever it returns, and
- * cannot be cancelled.
+ * A bug of the kernel: a multishot command on a socket never ends, whatever it returns,
+ * and cannot be cancelled.
  */
 static void avoid_endless(struct io_uring_sqe *sqe)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of io_uring_register, with arguments at random. */
+/* Calls io_uring_register() with random arguments. */
 #undef NDEBUG
 #include "fuzz.h"
 
@@ -55,7 +55,7 @@ static long register_table(int fd, uint32_t opcode)
 	}
 }
 
-/* Return: whether bytes at an address are in the arena. */
+/* Return: whether the bytes at this address are in the arena. */
 static bool is_in_arena(uint64_t at, uint64_t bytes)
 {
 	return at >= (uintptr_t)arena && at < (uintptr_t)arena + ARENA &&
@@ -79,7 +79,9 @@ static long register_array(int fd)
 	if (is_alone && is_in_arena(arg.array.ring_addr, bytes))
 		arg.array.ring_addr =
 			(uintptr_t)arrays + (uint64_t)world.nr_arrays++ * ARRAY;
-	/* Put buffers into the array. Their memory is in the arena. */
+	/*
+	 * Fill the array that is registered with entries for buffers in the arena.
+	 */
 	if (is_there) {
 		struct io_uring_buf *bufs = (void *)arg.array.ring_addr;
 
@@ -117,8 +119,8 @@ static void add_restriction(union register_arg *arg, uint32_t *nr,
 long register_likely_restrictions(struct ring *ring)
 {
 	/*
-	 * The numbers of operations that the tested kernel has, and the most restrictions
-	 * that it accepts.
+	 * For the tested kernel: the number of its operations, of its register
+	 * operations, and the most restrictions that it accepts.
 	 */
 	enum { NR_OPS = 63, NR_REGISTER_OPS = 35, MOST = 110 };
 	union register_arg arg = { 0 };
@@ -190,8 +192,8 @@ long make_register(struct ring *ring, uint32_t *ret_opcode)
 			IORING_REGISTER_PBUF_RING }));
 	*ret_opcode = opcode;
 	/*
-	 * Not served: NAPI and zero-copy receives. How often an eventfd is signalled
-	 * depends on time.
+	 * Isolated worlds do not make these calls. The library has no NAPI and no
+	 * zero-copy receives, and the count of an eventfd depends on time.
 	 */
 	if (is_alone && (opcode == 27 || opcode == 28 || opcode == 32 ||
 			 opcode == IORING_REGISTER_EVENTFD ||
@@ -225,7 +227,7 @@ long make_register(struct ring *ring, uint32_t *ret_opcode)
 		return register_cancel(ring->uring.fd);
 	case IORING_REGISTER_IOWQ_MAX_WORKERS:
 	case IORING_REGISTER_IOWQ_AFF: /* of the process */
-	case 33: /* would move the ring's memory */ return 0;
+	case 33: /* to resize the ring would move its memory */ return 0;
 	default: return register_words(ring->uring.fd, opcode);
 	}
 }

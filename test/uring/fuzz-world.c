@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The descriptors, the memory and the rings of a world. */
+/* Creates and removes the descriptors, the memory and the rings of a world. */
 #undef NDEBUG
 #include "fuzz.h"
 
@@ -35,14 +35,15 @@ void close_fd(int fd)
 char *arena, *arrays;
 
 /*
- * Map the arena between guards so large that a request of any length reaches nothing else.
+ * Map the arena, and so much inaccessible memory around it that no request can reach
+ * anything else.
  */
 void make_memory(void)
 {
 	const size_t guard = (size_t)5 << 30;
 	/*
-	 * At a fixed address, because the contents of registered arrays include addresses
-	 * in it.
+	 * At a fixed address: registered arrays contain addresses of the arena, and
+	 * their content is printed as a hash.
 	 */
 	void *place = (void *)UINT64_C(0x100000000000);
 	char *all = mmap(place, guard + ARENA, PROT_NONE,
@@ -157,7 +158,7 @@ void end_world(void)
 	madvise(arrays, (size_t)world.nr_arrays * ARRAY, MADV_DONTNEED);
 }
 
-/* Return: random setup flags that may be used together. */
+/* Return: random setup flags of a combination that is allowed. */
 static uint32_t some_flags(void)
 {
 	static const uint32_t single = IORING_SETUP_SINGLE_ISSUER;
@@ -200,7 +201,7 @@ bool open_ring(struct ring *ring)
 		params.cq_entries = 64u << any(3);
 	}
 	ret = uring_setup(is_alone ? 8 : 1u << any(7), &params);
-	/* Some kernels or settings refuse some of the flags. */
+	/* A kernel may lack a flag, or its settings may forbid it. */
 	if (ret < 0)
 		return false;
 	ret = uring_map(&ring->uring, (int)ret, &params);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fuzz SEED COUNT, fuzz SEED PATIENCE FIRST-LAST...: random requests of io_uring
+ * fuzz SEED COUNT, fuzz SEED PATIENCE FIRST-LAST...: submits random requests of
+ * io_uring
  *
- * It runs worlds (fuzz.h), one after the other, until COUNT requests have been submitted.
- * It fails if an accepted request has no last completion, or two; if a completion belongs
- * to no request; if descriptors are left; or if the process dies.
+ * The program runs worlds (scenarios, see fuzz.h), one after another, until it has
+ * submitted COUNT requests. It fails if an accepted request has no last completion, or
+ * two; if a completion belongs to no request; if descriptors are left open; or if the
+ * process dies.
  *
- * With a PATIENCE, in us, it runs the worlds FIRST to LAST. These are isolated: their
- * results do not depend on time, and are printed (fuzz-alone.c). fuzz.py compares the
- * results of the kernel with those of the library. SEED may begin with a kind of worlds
- * (fuzz-kind.c), as in skip:1.
+ * With a PATIENCE, in microseconds, it runs the worlds with numbers FIRST to LAST.
+ * These are isolated: their results do not depend on time, and are printed
+ * (fuzz-alone.c). fuzz.py compares the results of the kernel with those of the library.
+ * A kind of worlds (fuzz-kind.c) may precede the SEED, as in skip:1.
  */
 #undef NDEBUG
 #include "fuzz.h"
@@ -97,7 +99,10 @@ static uint32_t load(const uint32_t *from)
  * Completions
  */
 
-/* Close the descriptors that a request made, or was to close and did not. */
+/*
+ * Close the descriptors that the request has made, and the one that it should have
+ * closed and did not.
+ */
 static void clean_up(struct request *request, int32_t res)
 {
 	if (request->opcode == IORING_OP_PIPE) {
@@ -123,8 +128,9 @@ static void complete(const struct io_uring_cqe *cqe)
 		failed("a completion of nobody's", (long)cqe->user_data);
 	request = &world.requests[place];
 	/*
-	 * As in the kernel, a zero-copy send that is cancelled as part of its chain has
-	 * such a completion.
+	 * In the kernel and in the library, a zero-copy send that was cancelled
+	 * together with its chain may have a second completion, which is a
+	 * notification.
 	 */
 	if (!request->is_pending && cqe->flags & IORING_CQE_F_NOTIF)
 		return;
@@ -154,9 +160,10 @@ void take_all(struct ring *ring)
  */
 
 /*
- * In a chain, `request` follows a request without a completion. If the chain fails,
- * `request` is cancelled, without a completion too. So it must not close a descriptor: the
- * program could not know whether it has.
+ * `request` is linked to a request without a completion. If the chain fails, `request`
+ * is cancelled, and has no completion either. So if `request` closes a descriptor, the
+ * program could not know whether this has happened. Close such a descriptor here, and
+ * make `request` a NOP.
  */
 static void follow(struct request *request, struct io_uring_sqe *sqe)
 {
@@ -194,7 +201,7 @@ static long enter_some(struct ring *ring, uint32_t nr)
 	return uring_enter(ring->uring.fd, nr, 0, flags, NULL, 0);
 }
 
-/* Free the requests that the ring has not accepted. */
+/* Submit nr random requests. Take those back that the ring has not accepted. */
 void submit(struct ring *ring, uint32_t nr)
 {
 	const uint32_t *head = ring->uring.sq_head;
@@ -212,7 +219,9 @@ void submit(struct ring *ring, uint32_t nr)
 	(void)uring_publish(&ring->uring);
 	make_mark(MARK_BEGIN);
 	ret = enter_some(ring, nr);
-	/* With SQPOLL, a kernel thread consumes the submissions at some later time. */
+	/*
+	 * With SQPOLL, a kernel thread consumes the submissions, perhaps only later.
+	 */
 	for (unsigned i = 0;
 	     load(head) != ring->uring.prepared && i < 1000 && ret >= 0 &&
 	     ring->uring.params.flags & IORING_SETUP_SQPOLL;
@@ -236,7 +245,7 @@ void submit(struct ring *ring, uint32_t nr)
 	(void)uring_publish(&ring->uring);
 }
 
-/* The end of a world: all requests are cancelled, and must end. */
+/* The end of a world: all requests are cancelled, and must end */
 
 static void cancel_all(struct ring *ring)
 {
@@ -262,8 +271,9 @@ static void tell_pending(const struct ring *ring)
 }
 
 /*
- * After a splice from it, a pipe does not support RWF_NOWAIT. A worker that writes more to
- * it than fits blocks in its system call, and cannot be cancelled. So make room.
+ * Make room in the pipes. A pipe from which a splice has read does not support
+ * RWF_NOWAIT. If a worker writes more to such a pipe than fits, the worker's system
+ * call blocks and cannot be cancelled.
  */
 static void empty_pipes(void)
 {
@@ -280,9 +290,9 @@ static void empty_pipes(void)
 }
 
 /*
- * In the kernel, a multishot timeout that expires faster than its client reaps always has a
- * completion pending if the ring has DEFER_TASKRUN. Then no cancel finds the timeout. It
- * ends when the ring is full, so fill the ring.
+ * In the kernel, on a ring with DEFER_TASKRUN, a multishot timeout may expire faster
+ * than the client reaps. Such a timeout always has a completion waiting, so a cancel
+ * never finds it. It ends when the ring is full, so fill the ring.
  */
 static void fill(const struct ring *ring)
 {
@@ -375,7 +385,10 @@ static void run(uint64_t count)
 		if (world.number == 3)
 			nr_before = nr_descriptors();
 	}
-	/* Wait: requests that still end then release their files. */
+	/*
+	 * Wait a moment for requests that are still ending, because they release their
+	 * files only then.
+	 */
 	for (unsigned i = 0; nr_before && i < 1000; i++) {
 		nr_after = nr_descriptors();
 		if (nr_after <= nr_before + SLACK)
@@ -387,8 +400,8 @@ static void run(uint64_t count)
 }
 
 /*
- * The random numbers of each world start afresh, so that it does not depend on earlier
- * worlds.
+ * Run isolated worlds. The random numbers of each world depend only on the seed and on
+ * the world's number, not on earlier worlds.
  */
 static void run_alone(uint64_t first, uint64_t last, uint64_t patience_us)
 {
@@ -419,8 +432,8 @@ int main(int argc, char **argv)
 	state = seed;
 	is_alone = argc > 3;
 	/*
-	 * When a descriptor is closed, the library looks for ring descriptors among all,
-	 * which a low limit makes fast.
+	 * When a descriptor is closed, the library searches all descriptors for those
+	 * of rings. With a low limit this is fast.
 	 */
 	setrlimit(RLIMIT_NOFILE, &few);
 #ifdef FUZZ_LINKED

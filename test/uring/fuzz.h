@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by the files of the program fuzz
+ * Shared by the files of the program `fuzz`
  *
- * A world (one scenario) is a few rings and the things that requests on them may use:
- * descriptors of all kinds, paths in the program's own directory, addresses, arguments. Its
- * requests are made of these at random. Many of them are refused, and none affects anything
- * outside of the world (fuzz-make.c). Everything of a world is removed at its end.
+ * A world is one scenario: a few rings, and the things that requests on them may use.
+ * These are descriptors of all kinds, paths in the program's own directory, addresses,
+ * arguments. Requests combine these at random. Many requests are refused, and none
+ * affects anything outside the world (fuzz-make.c). At the end of a world, everything
+ * that belongs to it is removed.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -23,15 +24,22 @@
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 #define PICK(list) ((list)[any(NR_ELEMENTS(list))])
 
-/* This bit marks the user_data of messages and tags, whose completions are not counted. */
+/*
+ * This bit of user_data marks completions that are not counted: those of messages
+ * (MSG_RING), and those that carry the tag of a registered file or buffer.
+ */
 #define EXTRA (UINT64_C(1) << 63)
 
-/* The kinds of isolated worlds: what each has besides the common features (fuzz-kind.c). */
+/*
+ * Kinds of isolated worlds (fuzz-kind.c). Each kind has the features of KIND_PLAIN, and
+ * those that its comment names.
+ */
 enum kind {
 	KIND_PLAIN,
 	KIND_SKIP,     /* requests with IOSQE_CQE_SKIP_SUCCESS */
-	KIND_DISABLED, /* a ring that is disabled at first, and restrictions */
-	KIND_TRACED, /* one request at a time; marks for a trace of memory accesses */
+	KIND_DISABLED, /* a ring created disabled, and restrictions */
+	/* one request at a time, with marks for a trace of memory accesses */
+	KIND_TRACED,
 	NR_KINDS,
 };
 
@@ -40,7 +48,9 @@ enum {
 	NR_FDS_MAX = 64,
 	NR_REQUESTS = 4096, /* of a world */
 	ARENA = 1 << 18,
-	/* unmapped bytes after the arena, which twice as many readable bytes follow */
+	/*
+	 * size of a gap without access after the arena; 2 * GAP readable bytes follow
+	 */
 	GAP = 4096,
 	NR_ARRAYS = 40,
 	ARRAY = ARENA, /* bytes of each */
@@ -48,21 +58,21 @@ enum {
 };
 
 struct request {
-	struct io_uring_sqe sqe; /* a copy of the submitted SQE */
+	struct io_uring_sqe sqe; /* a copy of what was submitted */
 	bool is_pending, is_silent, makes_fd;
 	uint8_t ring;
 	uint8_t opcode, flags;
-	int closes; /* the descriptor that the request closes; or -1 */
+	int closes; /* descriptor that the request closes; or -1 */
 	int pipe[2];
 };
 
 struct ring {
 	/*
-	 * The ring has restrictions: calls on it may be refused, so do not wait for its
+	 * The ring has restrictions, so calls on it may be refused: do not wait for its
 	 * completions.
 	 */
 	bool is_lossy;
-	struct uring uring; /* fd is -1: none */
+	struct uring uring; /* if its fd is -1, there is no ring */
 	uint32_t nr_pending;
 };
 
@@ -77,24 +87,28 @@ struct world {
 };
 
 extern struct world world;
-extern char *arena; /* ARENA bytes; unmapped memory before and after */
+extern char *arena; /* ARENA bytes of memory, without access before and after */
 /*
- * NR_ARRAYS of ARRAY bytes. In an isolated world, each array of provided buffers uses one,
- * and no request reads into it: the client's entries must stay unchanged.
+ * NR_ARRAYS arrays of ARRAY bytes. In an isolated world, each ring of provided buffers
+ * is in one of these arrays. No request reads data into the arrays, so the client's
+ * entries must stay unchanged.
  */
 extern char *arrays;
-/* The world is isolated: few requests at a time, whose results do not depend on time. */
+/*
+ * The world is isolated: it has few requests at a time, and its results do not depend
+ * on time.
+ */
 extern bool is_alone;
 extern enum kind kind;
 
 uint32_t any(uint32_t n);
 void failed(const char *what, long number) __attribute__((noreturn));
 
-/* fuzz.c: requests, and what comes of them */
-/* Fill in and submit some requests. Requests that are not accepted are freed. */
+/* fuzz.c: submits requests, and handles their completions */
+/* Fill in and submit nr requests. Take those back that the ring does not accept. */
 void submit(struct ring *ring, uint32_t nr);
 void take_all(struct ring *ring);
-/* Cancel all requests of a ring, and wait until they have ended. */
+/* Cancel all requests of a ring, and wait until they have completed. */
 void finish(struct ring *ring);
 
 /* fuzz-alone.c */
@@ -102,30 +116,33 @@ void live_alone(uint64_t patience_us);
 void note_alone(const struct request *request, const struct io_uring_cqe *cqe);
 void note_silent(unsigned place);
 /*
- * Reap until all requests that post a completion have done so, or the time is over. Return:
- * whether all have.
+ * Reap until all requests that post a completion have done so, or the time is over.
+ * Return: whether they all have.
  */
 bool await(struct ring *ring, uint64_t patience_us);
 
-/* fuzz-kind.c. Return: whether text is a seed, with or without a kind before it. */
+/*
+ * fuzz-kind.c. text: a seed, which a kind may precede. Sets `kind`.
+ * Return: whether the text is valid.
+ */
 bool parse_seed(const char *text, uint64_t *ret_seed);
 /*
- * All requests from index `from` on that post a completion have ended. Return: whether the
- * silent ones (IOSQE_CQE_SKIP_SUCCESS) have ended, too.
+ * Called when all requests from index `from` on that post a completion have done so.
+ * Return: whether the requests without one (IOSQE_CQE_SKIP_SUCCESS) have ended, too.
  */
 bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us);
 
 /*
  * KIND_TRACED. The program stores to one of these marks before a world, before each
- * submission, and after its completions, so that a trace of its memory accesses shows these
- * moments. print_traced() prints where the submitted data of a world are.
+ * submission, and after its completions. So a trace of its memory accesses shows these
+ * moments. print_traced() prints the addresses of the data that a world submits.
  */
 enum mark { MARK_WORLD, MARK_BEGIN, MARK_END, NR_MARKS };
 
 void make_mark(enum mark mark);
 void print_traced(const struct ring *ring);
 
-/* fuzz-world.c: what the world has. */
+/* fuzz-world.c: what belongs to a world */
 void close_fd(int fd);
 void make_memory(void);
 void make_world(void);
@@ -133,27 +150,43 @@ void end_world(void);
 bool open_ring(struct ring *ring);
 void close_ring(struct ring *ring);
 
-/* Make register calls on a disabled ring, and enable it. */
+/*
+ * Call io_uring_register() and io_uring_enter() on a disabled ring, then enable the
+ * ring.
+ */
 void live_disabled(struct ring *ring);
 
-/* fuzz-make.c: values, most of which are valid, and requests. */
+/* fuzz-make.c: random values, most of them valid, and random requests */
 uint64_t memory(void);
 uint32_t length(void);
 int some_fd(void);
 uint64_t some_user_data(void);
-/* Return: memory from which files (or buffers) are registered. */
+/*
+ * Return: an array that can be registered: of descriptors if is_file; else of vectors.
+ */
 void *some_table(bool is_file);
 void make_sqe(struct ring *ring, struct io_uring_sqe *sqe,
 	      struct request *request);
-/* Fill in the arguments that requests point to. */
+/*
+ * Fill in the memory to which requests point: vectors, addresses, times and so on.
+ */
 void make_arguments(void);
-/* The arguments that are not vectors; the vectors. */
+/*
+ * vectors(): the vectors to which requests point. arguments(): all other memory to
+ * which requests point.
+ * Return: its address.
+ */
 const void *arguments(size_t *ret_bytes);
 const void *vectors(size_t *ret_bytes);
 
-/* fuzz-register.c. Return: what the call returned. */
+/*
+ * fuzz-register.c. Make a random call of io_uring_register().
+ * Return: its result.
+ */
 long make_register(struct ring *ring, uint32_t *ret_opcode);
-/* Allow most operations on a ring by restrictions, and forbid the rest. */
+/*
+ * Register restrictions that allow most operations on the ring, and forbid the others.
+ */
 long register_likely_restrictions(struct ring *ring);
 
 #endif

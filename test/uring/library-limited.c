@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When RLIMIT_MEMLOCK makes the kernel refuse further rings, the library makes them: rings
- * of both kinds in one process. Linux charges each ring to that limit since 6.14, and did
- * before 5.12.
+ * When RLIMIT_MEMLOCK makes the kernel refuse further rings, the library creates them.
+ * The process then has rings of both kinds. Linux counts rings towards that limit since
+ * 6.14, and did before 5.12.
  *
- * Without the library, the program only prints how many rings it got.
+ * Without the library, the program only prints how many rings the kernel created.
  */
 #undef NDEBUG
 #include "library.h"
@@ -23,7 +23,8 @@
 
 enum {
 	NR_RINGS = 64,
-	NR_ENTRIES = 128, /* a ring of these is charged 16 KiB in Linux 6.18 */
+	/* Linux 6.18 counts 16 KiB of locked memory for a ring with this size */
+	NR_ENTRIES = 128,
 	LIMIT = 256 << 10,
 	NR_SLOTS = 16,
 	ANON_INODES = 0x09041934, /* ANON_INODE_FS_MAGIC */
@@ -34,8 +35,8 @@ static struct io_uring rings[NR_RINGS];
 static bool is_kernels[NR_RINGS];
 
 /*
- * Become a user whose locked memory is limited and who has no other process, as the limit
- * is per user.
+ * Limit the locked memory, and become a user who has no other process, because the
+ * limit is per user.
  */
 static void drop_privileges(void)
 {
@@ -60,8 +61,8 @@ static bool is_ring_of_kernel(int fd)
 }
 
 /*
- * Make rings until one is refused. Return: how many there are. The kernel's rings come
- * first.
+ * Create rings until one is refused. The kernel's rings come first.
+ * Return: how many rings there are.
  */
 static unsigned make_rings(void)
 {
@@ -83,7 +84,10 @@ static unsigned make_rings(void)
 	return i;
 }
 
-/* Return: ring number nr of the kernel's, or of the library's; NULL if there is none. */
+/*
+ * Return: ring number nr of the kernel (or of the library), counted from 0; NULL if
+ * there is none.
+ */
 static struct io_uring *nth(bool of_kernel, unsigned nr)
 {
 	for (unsigned i = 0; i < NR_RINGS; i++)
@@ -92,7 +96,7 @@ static struct io_uring *nth(bool of_kernel, unsigned nr)
 	return NULL;
 }
 
-/* Submit a no-op, whose completion must arrive in this ring. */
+/* Submit a NOP. Its completion must come in the same ring. */
 static void use(struct io_uring *ring)
 {
 	static uint64_t number;
@@ -113,7 +117,10 @@ static void use_all(void)
 		use(&rings[i]);
 }
 
-/* Register the kernel's and the library's rings alternately in this thread's 16 slots. */
+/*
+ * Fill this thread's 16 slots for registered rings, with rings of the kernel and of the
+ * library in turn.
+ */
 static void use_slots(void)
 {
 	struct io_uring *registered[NR_SLOTS];
@@ -134,7 +141,7 @@ static void use_slots(void)
 	assert(used == (1u << NR_SLOTS) - 1);
 	for (unsigned i = 0; i < nr; i++) {
 		use(registered[i]);
-		/* Neither kind of ring may get a slot that is in use. */
+		/* A slot that is in use must be refused to rings of both kinds. */
 		for (int of_kernel = 0; of_kernel < 2; of_kernel++) {
 			struct io_uring *ring = nth(of_kernel, NR_SLOTS - 1);
 
@@ -157,7 +164,9 @@ static void use_slots(void)
 		assert(io_uring_unregister_ring_fd(registered[i]) == 1);
 }
 
-/* Messages between rings of different kinds are refused. */
+/*
+ * MSG_RING between a ring of the kernel and one of the library must fail with EBADFD.
+ */
 static void send_messages(void)
 {
 	for (int of_kernel = 0; of_kernel < 2; of_kernel++) {
@@ -176,7 +185,9 @@ static void send_messages(void)
 	}
 }
 
-/* Let a ring share the workers of another ring (IORING_SETUP_ATTACH_WQ). */
+/*
+ * Create rings with IORING_SETUP_ATTACH_WQ, which share the workers of another ring.
+ */
 static void attach(void)
 {
 	for (int of_kernel = 0; of_kernel < 2; of_kernel++) {
@@ -198,8 +209,8 @@ static void attach(void)
 }
 
 /*
- * The kernel also charges registered buffers to the limit, but not those of the library's
- * rings.
+ * The kernel counts registered buffers towards the limit, too, but not those of the
+ * library's rings.
  */
 static void register_buffers(void)
 {
@@ -216,7 +227,7 @@ static void register_buffers(void)
 
 #if defined(__x86_64__)
 
-/* Calls by the program's own system call instructions */
+/* io_uring calls by the program's own system call instructions */
 
 static __attribute__((noinline)) long own_setup(long nr, void *params)
 {
@@ -260,8 +271,8 @@ static void use_own_instructions(void)
 			continue;
 		io_uring_prep_nop(io_uring_get_sqe(ring));
 		/*
-		 * The library's io_uring_submit() would submit it, too, so publish it by
-		 * hand.
+		 * Publish the SQE by hand: io_uring_submit() would also submit it, by a
+		 * call of the library.
 		 */
 		*ring->sq.ktail += 1;
 		ring->sq.sqe_head = ring->sq.sqe_tail;
@@ -285,7 +296,7 @@ void use_limited(void)
 	if (make_rings() < NR_RINGS)
 		return; /* without the library */
 	if (!nth(false, 0))
-		return; /* the kernel does not charge rings */
+		return; /* this kernel does not count rings */
 	assert(io_uring_mlock_size(NR_ENTRIES, 0) == 0);
 	use_all();
 	use_own_instructions();

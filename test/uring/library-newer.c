@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions of liburing versions after 2.3. The library has them; the program's liburing
- * does not.
+ * Functions of liburing versions after 2.3. uaio has them, but the liburing that this
+ * program is built with does not.
  */
 #undef NDEBUG
 #include "library.h"
@@ -19,7 +19,10 @@ static char memory[BYTES] __attribute__((aligned(BYTES)));
 #define FIND(type, name, ...) \
 	type (*name##_)(__VA_ARGS__) = (type(*)(__VA_ARGS__))find(#name)
 
-/* Return: whether the kernel supports the feature. If not, it may only return EINVAL. */
+/*
+ * If the kernel lacks the feature, ret must be -EINVAL or -EOPNOTSUPP.
+ * Return: whether the kernel has it.
+ */
 static int knows(const char *what, int ret)
 {
 	say(what, ret);
@@ -77,8 +80,8 @@ static void use_newer_buffers(void)
 		close(zero);
 	}
 	/*
-	 * Clone the second buffer of `ring` as the first of `other`, now that `ring` has a
-	 * registered index.
+	 * `ring` now has a registered index. Clone its second buffer as the first one
+	 * of `other`.
 	 */
 	assert(io_uring_register_ring_fd(&ring) == 1);
 	if (knows("clone_buffers_offset",
@@ -111,8 +114,8 @@ static void use_newer_waits(void)
 	set_up(&ring, 8, 0);
 	prepare_nops(&ring, 1);
 	/*
-	 * One completion is there when the minimum time is over, so the wait ends without
-	 * the rest.
+	 * The call waits for four completions. When the minimum time is over, there is
+	 * one completion, so the wait ends.
 	 */
 	ret = io_uring_submit_and_wait_min_timeout_(&ring, &cqe, 4, &late, 1000,
 						    NULL);
@@ -145,7 +148,7 @@ static void prepare_wide(struct io_uring *ring)
 	sqe->user_data = 77;
 }
 
-/* Return: how many slots the CQEs of a batch take. */
+/* Return: how many slots of the completion queue these CQEs occupy. */
 static unsigned count_slots(struct io_uring_cqe **cqes, unsigned nr)
 {
 	unsigned nr_slots = 0;
@@ -155,7 +158,9 @@ static unsigned count_slots(struct io_uring_cqe **cqes, unsigned nr)
 	return nr_slots;
 }
 
-/* CQEs that take two slots, and one that fills the last slot. */
+/*
+ * A ring with CQEs of one and of two slots, and a CQE that only fills the last slot.
+ */
 static void use_newer_mixed(void)
 {
 	struct io_uring_cqe *cqes[8], *cqe;
@@ -180,8 +185,8 @@ static void use_newer_mixed(void)
 	prepare_nops(&ring, 1);
 	prepare_wide(&ring);
 	/*
-	 * A wide CQE does not fit into the ring's last slot, so a CQE without a request
-	 * fills that slot.
+	 * A CQE of two slots does not fit into the last slot of the queue. So the ring
+	 * posts a CQE without a request, which fills that slot.
 	 */
 	assert(io_uring_submit_and_wait(&ring, 2) == 2);
 	assert(io_uring_wait_cqe(&ring, &cqe) == 0 && cqe->user_data == 0);
@@ -196,7 +201,10 @@ static void use_newer_mixed(void)
 	io_uring_queue_exit(&ring);
 }
 
-/* A ring has the size that the call requested, whatever is later written to its memory. */
+/*
+ * liburing takes a ring's size from the parameters, not from the ring's memory, to
+ * which anybody may write.
+ */
 static void use_newer_sizes(void)
 {
 	struct io_uring_params p = { 0 };
@@ -288,7 +296,9 @@ static void use_newer_memory(void)
 	p.flags = no_mmap;
 	ret = io_uring_queue_init_params(8, &ring, &p);
 	say("no_mmap", ret);
-	/* There may be no huge pages, or not enough for SQEs and rings. */
+	/*
+	 * The machine may have no huge pages, or too few for the SQEs and the rings.
+	 */
 	assert(ret == 0 || ret == -EINVAL || ret == -ENOMEM);
 	if (ret == 0) {
 		expect_nops(&ring, 8);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A ring's descriptor is sent by a Unix socket: to the process that made the ring, to its
- * child, and to an unrelated program that has only the descriptor.
+ * Sends the descriptor of a ring through a Unix socket: to the process that made the
+ * ring, to its child, and to an unrelated program, which has only the descriptor.
  */
 #undef NDEBUG
 #include "library.h"
@@ -15,9 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum {
-	HERE = 60
-}; /* descriptor of the unrelated program's end of the socket */
+/* socket of the program that gets only the ring's descriptor, and not its memory */
+enum { HERE = 60 };
 
 union control {
 	struct cmsghdr head;
@@ -61,7 +60,10 @@ static void try_nop(const char *who, struct io_uring *ring, int fd)
 {
 	struct io_uring_cqe *cqe;
 
-	/* Skip SQEs that another process has already submitted. */
+	/*
+	 * Skip the SQEs that another process has submitted since this one used the
+	 * ring.
+	 */
 	ring->sq.sqe_head = ring->sq.sqe_tail =
 		__atomic_load_n(ring->sq.ktail, __ATOMIC_ACQUIRE);
 	ring->ring_fd = ring->enter_ring_fd = fd;
@@ -119,7 +121,10 @@ void use_ring_of_stranger(void)
 		say("register",
 		    answer(syscall(__NR_io_uring_register, fd,
 				   IORING_REGISTER_ENABLE_RINGS, NULL, 0)));
-		/* Repeat this once the library has a ring that this process made. */
+		/*
+		 * In the second round, the library also has a ring that this process
+		 * made.
+		 */
 		set_up(&own, 4, 0);
 	}
 }

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * library WHAT: a program that is linked with liburing, and prints what each function
- * returns
+ * library WHAT: a program that is linked with liburing and prints the result of each
+ * function
  *
- *     old    the functions of liburing 2.3, which must print the same with any library
- *     newer  functions of later versions, which only uaio has here: a mistake ends it
- *     init   a ring and a request
- *     sent   a ring's descriptor is sent by a socket, to this process and others
- *     got    the unrelated program of `sent`: it uses a ring of which it only has the
- *            descriptor
- *     whose  the name of the file that has the functions
+ * old      functions of liburing 2.3. The output must be the same with the real liburing
+ *          and with uaio.
+ * newer    functions of later versions, which only uaio has here. The program ends at the
+ *          first wrong result.
+ * init     a ring and a request
+ * peeks    prints how many completions are found without waiting
+ * limited  rings of the kernel and of the library in one process (library-limited.c)
+ * sent     sends a ring's descriptor by a socket, to this process and others
+ * got      the unrelated program of `sent`: uses a ring of which it only has the
+ *          descriptor
+ * whose    prints the name of the file that has the functions
  */
 #undef NDEBUG
 #include "library.h"
@@ -87,7 +91,7 @@ void *find(const char *name)
 	return function;
 }
 
-/* Print the ring's completions, and consume them. */
+/* Print the completions in the ring, and consume them. */
 static void reap(struct io_uring *ring, const char *what)
 {
 	struct io_uring_cqe *cqe;
@@ -149,7 +153,7 @@ static void use_setup(void)
 	say("mlock_size", io_uring_mlock_size(8, 0));
 }
 
-/* Use the system calls directly, and map the ring without liburing. */
+/* Make the system calls directly, and map the ring without liburing. */
 static void use_calls(void)
 {
 	struct io_uring_params p = { 0 };
@@ -179,7 +183,7 @@ static void use_queue(void)
 	say("peek_batch", io_uring_peek_batch_cqe(&ring, cqes, 16));
 	say("wait_cqe_timeout", io_uring_wait_cqe_timeout(&ring, &cqe, &soon));
 	say("cqe", cqe != NULL);
-	/* Advance around the ring many times, by varying numbers of requests. */
+	/* Go around the ring many times, with varying numbers of requests. */
 	for (unsigned i = 0; i < 40; i++) {
 		prepare_nops(&ring, 1 + i % 8);
 		say("submit", io_uring_submit(&ring));
@@ -232,7 +236,10 @@ static void use_queue(void)
 	io_uring_queue_exit(&ring);
 }
 
-/* Use liburing as on a kernel whose io_uring_enter takes no timeout argument. */
+/*
+ * Let liburing work as on a kernel whose io_uring_enter() has no timeout argument
+ * (IORING_FEAT_EXT_ARG).
+ */
 static void use_old_timeouts(void)
 {
 	struct __kernel_timespec soon = { .tv_nsec = 1000000 },
@@ -243,7 +250,7 @@ static void use_old_timeouts(void)
 	set_up(&ring, 4, 0);
 	ring.features &= ~(unsigned)IORING_FEAT_EXT_ARG;
 	/*
-	 * The results are not defined here: liburing 2.3 counts its own timeout as a
+	 * The results are not checked exactly: liburing 2.3 counts its own timeout as a
 	 * completion.
 	 */
 	assert(io_uring_wait_cqe_timeout(&ring, &cqe, &soon) != 0);
@@ -262,8 +269,8 @@ static void use_old_timeouts(void)
 }
 
 /*
- * A poll waits for a pipe. The program makes the pipe ready before it peeks; twice. Return:
- * how many completions the peek finds at once.
+ * A poll waits for a pipe. Twice, the program makes the pipe ready, then peeks.
+ * Return: how many completions the peeks find at once.
  */
 static int peek_at_once(void)
 {
@@ -418,7 +425,7 @@ static void use_files_and_buffers(void)
 	close(zero);
 }
 
-/* Run in a child, as it changes a limit. */
+/* Run in a child process, because this changes a limit of the process. */
 static void use_limit(void)
 {
 	struct rlimit limit = { 40, 4000 };

@@ -7,27 +7,29 @@
 
 enum { BYTES = 4096 };
 
-/* Print a result, or the name of the error. */
+/* Print `what`, and the result or the name of the error. */
 void say(const char *what, long result);
 
-/* Prepare nr no-ops with user_data 0, 1, ... */
+/* Prepare nr NOPs, with user_data 0, 1, ... */
 void prepare_nops(struct io_uring *ring, unsigned nr);
 
-/* Set up a ring; end the program on failure. */
+/* Set up a ring. On failure end the program. */
 void set_up(struct io_uring *ring, unsigned nr, unsigned flags);
 
-/* Read 8 bytes into the first registered buffer, and print the result. */
+/* Read 8 bytes to `buf` in the first registered buffer, and print the result. */
 void read_at(struct io_uring *ring, int fd, int flags, void *buf);
 
 /*
- * Return: the function of that name, in whichever library; ends the program if there is
- * none.
+ * If no library has the function, end the program.
+ * Return: the function with that name.
  */
 void *find(const char *name);
 
 void use_newer(void);
 
-/* library-sent.c; the second in the program that the first executes */
+/*
+ * library-sent.c; send_rings() executes a program that calls use_ring_of_stranger()
+ */
 void send_rings(const char *program);
 void use_ring_of_stranger(void);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program into which liburing is linked statically, so that it makes system calls by its
- * own instructions. Each way to wait must end with a completion. The last line says that
- * all did.
+ * A program with a statically linked liburing, which contains the instructions that
+ * make its system calls. The program waits in several ways. Each wait must end with a
+ * completion. The last line of output says that all waits ended.
  */
 #undef NDEBUG
 #include <assert.h>
