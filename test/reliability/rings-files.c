@@ -93,6 +93,7 @@ static void aim(struct slot *slot, const struct target *target)
 	slot->files = files_of(target->id);
 	slot->file = target->file;
 	slot->may_be_bad = target->file == NR_FILES;
+	slot->used = target->fd;
 }
 
 /* Fill the slot's memory with a new version of the block slot->block. */

@@ -339,9 +339,22 @@ static void take_received(struct ring *ring, const struct slot *slot,
  * Completions
  */
 
+/* What file the process has there now, if slot->used is a descriptor. */
+static void describe_used(const struct slot *slot, char *ret, size_t bytes)
+{
+	char path[40];
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", slot->used);
+	len = readlink(path, ret, bytes - 1);
+	snprintf(ret + (len < 0 ? 0 : len), len < 0 ? bytes : 1, "%s",
+		 len < 0 ? strerror(errno) : "");
+}
+
 static void check_error(const struct slot *slot, int32_t res)
 {
 	const int *errors = rules[slot->kind].errors;
+	char path[128];
 
 	if (slot->kind != KIND_MESSAGE &&
 	    (res == -ECANCELED || res == -EINTR ||
@@ -355,9 +368,10 @@ static void check_error(const struct slot *slot, int32_t res)
 	for (unsigned i = 0; i < NR_ELEMENTS(rules[0].errors); i++)
 		if (errors[i] && res == -errors[i])
 			return;
-	failed("ring %llu: a %s has the result %d (%s)",
+	describe_used(slot, path, sizeof(path));
+	failed("ring %llu: a %s has the result %d (%s), by %d, now %s",
 	       (unsigned long long)(slot->user_data >> 40 & 0xff),
-	       name_of(slot->kind), res, strerror(-res));
+	       name_of(slot->kind), res, strerror(-res), slot->used, path);
 }
 
 /*

@@ -139,6 +139,8 @@ struct slot {
 	uint32_t first;
 	int stream; /* index; -1: stream 0 or 1 */
 	int fd;
+	/* the descriptor, or index of a registered file, of a read or write */
+	int used;
 	struct ring *target; /* of a POST */
 	uint64_t message;
 	struct __kernel_timespec time;
