@@ -293,8 +293,8 @@ static void *make_nops(void *arg)
 }
 
 /*
- * Each thread makes so many no-ops that the cost of starting and switching threads does
- * not matter.
+ * Each thread makes enough no-ops to make the cost of starting and switching threads
+ * negligible.
  */
 static void measure_threads(const struct row *row, struct meter *meter,
 			    size_t n)

@@ -10,8 +10,8 @@ enum {
 	 */
 	MIN_BASELINE_NS = 1000000,
 	/*
-	 * For one sample, the cycle counter and CLOCK_MONOTONIC are read so many times.
-	 * The sample is the pair that was read fastest.
+	 * How often one sample reads the cycle counter and CLOCK_MONOTONIC. The sample
+	 * is the pair that was read fastest.
 	 */
 	LOOKS = 3,
 };

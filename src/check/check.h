@@ -172,7 +172,8 @@ void uaio_check_pass(uintptr_t from, uintptr_t to);
 
 /*
  * A request has completed, and the calling thread is about to call a function of the
- * program for it. MemorySanitizer is told that the function's argument is initialised.
+ * program for it. This call marks the function's argument as initialised for
+ * MemorySanitizer.
  */
 void uaio_check_notified(void);
 

@@ -242,8 +242,8 @@ static void reading_an_unsupported_file_fails(void **state)
 static void a_file_in_proc_is_read_by_a_worker(void **state)
 {
 	/*
-	 * after so many reads the library would trust any other file, and read it
-	 * inline (trust.h)
+	 * after this number of reads the library would trust any other file, and read
+	 * it inline (trust.h)
 	 */
 	enum { NR = 200 };
 	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);

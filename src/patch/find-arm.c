@@ -13,8 +13,8 @@
 
 enum {
 	/*
-	 * For so many functions the search follows all paths. In further functions it
-	 * finds only calls that directly follow the mov of their number.
+	 * The number of functions in which the search follows all paths. In further
+	 * functions it finds only calls that directly follow the mov of their number.
 	 */
 	FUNCTIONS_MAX = 64,
 };

@@ -20,8 +20,8 @@ enum {
 	ENTRIES_MAX = 256,
 	STRAYS_MAX = 64, /* struct stray */
 	/*
-	 * The code that leads to a stray (struct stray) begins at most so many bytes
-	 * before the stray. Longer paths are not considered.
+	 * The code that leads to a stray (struct stray) begins at most this number of
+	 * bytes before the stray. Longer paths are not considered.
 	 */
 	STRAY_REACH = 1 << 16,
 	NEAR_CALL = 0xe8,

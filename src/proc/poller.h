@@ -10,8 +10,8 @@
  *   I1  The descriptors change under the lock. A call on a descriptor is made under the
  *       lock; or the thread reads the descriptor and counts the call in nr_waiting
  *       before it releases the lock.
- *   I2  The poller and each waiting thread have a reference to the descriptors. Whoever
- *       drops the last reference closes the descriptors. So a thread that ends a poller
+ *   I2  The poller and each waiting thread have a reference to the descriptors. The
+ *       thread that drops the last one closes the descriptors. So a thread that ends a poller
  *       only wakes the sleeping threads, and does not wait for them. A thread is lost if
  *       a handler left its wait by siglongjmp() and the thread never waits again. A lost
  *       thread only keeps the descriptors open.

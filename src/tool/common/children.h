@@ -26,7 +26,7 @@ struct uaio_tries {
 	 * NULL.
 	 */
 	void (*died)(void *memory, unsigned i, int signal);
-	/* SIGALRM kills a child after so many seconds; 0: never */
+	/* SIGALRM kills a child after this number of seconds; 0: never */
 	unsigned seconds;
 };
 
