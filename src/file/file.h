@@ -11,9 +11,9 @@
  *   I2  The memory of an entry is never unmapped (slab.h). A submitter may read an entry
  *       without a reference, but only as a hint: it makes its system call on the client's
  *       descriptor, which the kernel looks up again. If the descriptor is closed and reused
- *       meanwhile, the call may use the old or the new file; both are correct. But if
- *       only one of them is a stream, the call has the other's form, and a read or
- *       write may use the file position. This happens: test/reliability/rings.c.
+ *       meanwhile, the call may use the old or the new file; both are correct. Calls on
+ *       streams have no offset, so the submitter first checks that the entry is still
+ *       of a stream with this descriptor (is_reused() in issue/stream.c).
  *   I3  A waiting request belongs to the open file on which it was submitted. When the program
  *       closes the descriptor of a regular file or block device, close() waits until the
  *       system call of each request has looked up the descriptor (closing.h). Requests on a

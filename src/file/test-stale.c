@@ -13,6 +13,8 @@
 
 #include "options/config.h"
 #include "file/file.h"
+#include "issue/submit.h"
+#include "req/call.h"
 #include "aio/aio.h"
 #include "aio/ring.h"
 #include "ready/ready.h"
@@ -417,6 +419,70 @@ static void what_became_a_pipe_keeps_no_submission(void **state)
 	wait_aside(true, UAIO_OP_READ, RWF_HIPRI);
 }
 
+/*
+ * A thread without a reference to an entry may find that the entry was reused for a
+ * stream. It must not use the form of calls on streams, which ignores the offset.
+ */
+static struct uaio_outcome issue_by_other_entry(int number, int stream,
+						int64_t off, const char *byte)
+{
+	const struct uaio_sqe sqe = {
+		.op = UAIO_OP_WRITE,
+		.fd = number,
+		.buf = (void *)(uintptr_t)byte,
+		.len = 1,
+		.off = off,
+	};
+	struct uaio_outcome outcome = { .res = 0 };
+	struct uaio_file *entry;
+	int error = 0;
+
+	assert_int_equal(uaio_file_open(stream, &entry), 0);
+	assert_int_equal(uaio_issue(entry, &sqe, &error, &outcome),
+			 UAIO_NEXT_DONE);
+	assert_int_equal(error, 0);
+	return outcome;
+}
+
+static void a_reused_entry_does_not_move_a_write(void **state)
+{
+	static const int64_t offsets[] = { 0, 1000 };
+	int file = unit_file(true), ends[2];
+	char found;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(lseek(file, 50, SEEK_SET), 50);
+		assert_int_equal(
+			issue_by_other_entry(file, ends[1], offsets[i], "w")
+				.res,
+			1);
+		assert_int_equal(pread(file, &found, 1, offsets[i]), 1);
+		assert_int_equal(found, 'w');
+		assert_int_equal(lseek(file, 0, SEEK_CUR), 50);
+	}
+	unit_close(file);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+static void a_reused_entry_of_a_closed_descriptor_is_bad(void **state)
+{
+	int file = unit_file(true), ends[2];
+
+	(void)state;
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	unit_close(file);
+	assert_int_equal(issue_by_other_entry(file, ends[1], 1000, "w").res,
+			 -EBADF);
+	assert_int_equal(issue_by_other_entry(file, ends[1], 0, "w").res,
+			 -EBADF);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -429,6 +495,8 @@ int main(void)
 		UNIT_TEST(a_pipe_that_became_a_file_is_written_in_its_place),
 		UNIT_TEST(a_file_that_became_a_pipe_is_read_as_one),
 		UNIT_TEST(what_became_a_pipe_keeps_no_submission),
+		UNIT_TEST(a_reused_entry_does_not_move_a_write),
+		UNIT_TEST(a_reused_entry_of_a_closed_descriptor_is_bad),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

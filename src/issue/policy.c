@@ -98,13 +98,21 @@ enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
 				 struct uaio_outcome *ret)
 {
 	struct uaio_file *file;
+	enum uaio_next next;
+	int error;
 
 	uaio_file_closed(sqe->fd);
-	if (uaio_file_open(sqe->fd, &file) < 0)
+	error = uaio_file_open(sqe->fd, &file);
+	*ret = (struct uaio_outcome){ .res = error };
+	if (error < 0) {
+		ret->start = ret->end = uaio_sample_now();
 		return UAIO_NEXT_DONE;
-	*ret = (struct uaio_outcome){ .res = 0 };
-	return uaio_policy[uaio_file_kind(file)][uaio_optab[sqe->op].class](
+	}
+	next = uaio_policy[uaio_file_kind(file)][uaio_optab[sqe->op].class](
 		file, sqe, ret);
+	/* The request may wait for another file, whose edges are counted apart. */
+	ret->edges = 0;
+	return next;
 }
 
 /*

@@ -285,6 +285,19 @@ static enum uaio_next begin_on_stream(struct uaio_file *file,
 			   first == UAIO_FIRST_PASS, ret);
 }
 
+/*
+ * A submitter has no reference to the entry. If another thread has closed the descriptor,
+ * the entry may have been reused, and was found to be a stream only then (file.h, I2).
+ * Return: whether the entry is not that of the request's descriptor any more, or not of a
+ * stream. The request's call would then ignore the offset, perhaps on a regular file.
+ */
+static inline bool is_reused(const struct uaio_file *file,
+			     const struct uaio_sqe *sqe)
+{
+	return !sqe->is_fixed && (uaio_file_find(sqe->fd) != file ||
+				  uaio_file_kind(file) < UAIO_KIND_STREAM);
+}
+
 enum uaio_next uaio_try_stream(struct uaio_file *file,
 			       const struct uaio_sqe *sqe,
 			       struct uaio_outcome *ret)
@@ -293,6 +306,9 @@ enum uaio_next uaio_try_stream(struct uaio_file *file,
 	uint32_t edges = uaio_file_edges(file);
 	enum uaio_next next;
 
+	if (unlikely(is_reused(file, sqe)))
+		return sqe->is_async ? UAIO_NEXT_WORKER
+				     : uaio_try_reopened(sqe, ret);
 	if (unlikely(sqe->off > 0) && !op->is_of_socket) {
 		if (uaio_is_misplaced(file, sqe))
 			return sqe->is_async ? UAIO_NEXT_WORKER

@@ -182,8 +182,8 @@ def print_outcome(each: Outcome, ledger: list[dict]) -> None:
 
 
 MISSING = [
-    "The failed run of `rings` found what `doc/compatibility.md` says of a descriptor that "
-    "one\nthread changes from a stream to a file while another submits on it.", "",
+    "The failed run of `rings` found that a write could use the file position, if another "
+    "thread\nclosed the descriptor meanwhile. `src/file/test-stale.c` tests this since.", "",
     "## What has no row", "",
     "No row counts these yet:", "",
     "- bugs in the library. `make check-mutants` inserts known ones, and `make "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The mistake: main() frees a connection while a poll request has its address as
- * user_data. The thread that consumes the poll's completion gets a pointer to freed memory.
+ * user_data. The thread that consumes the completion gets a pointer to freed memory.
  *
  * expect: user-data-freed
  */
