@@ -114,15 +114,14 @@ static int classify(struct uaio_file *file, int fd,
 {
 	struct uaio_inode *inode = NULL;
 
-	if (facts->has_inode) {
-		inode = uaio_inode_get(facts->dev, facts->ino);
-		if (!inode)
-			return -ENOMEM;
-	}
+	if (facts->has_inode &&
+	    !(inode = uaio_inode_get(facts->dev, facts->ino)))
+		return -ENOMEM;
 	/* relaxed: publish() releases them; to users of an old entry they are hints (I2) */
 	store_relaxed(&file->fd, fd);
 	store_relaxed(&file->kind, facts->kind);
-	store_relaxed(&file->flags, flags_of(facts));
+	/* [MB:reused] release: the entry's old slot was emptied. See uaio_file_read_flags(). */
+	store_release(&file->flags, flags_of(facts));
 	store_relaxed(&file->inode, inode);
 	store_relaxed(&file->dev, facts->dev);
 	store_relaxed(&file->ino, facts->ino);

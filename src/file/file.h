@@ -12,8 +12,8 @@
  *       without a reference, but only as a hint: it makes its system call on the client's
  *       descriptor, which the kernel looks up again. If the descriptor is closed and reused
  *       meanwhile, the call may use the old or the new file; both are correct. Calls on
- *       streams have no offset, so the submitter first checks that the entry is still
- *       of a stream with this descriptor (is_reused() in issue/stream.c).
+ *       streams have no offset, so the submitter first checks that the flags it read are
+ *       those of its descriptor (uaio_file_read_flags()).
  *   I3  A waiting request belongs to the open file on which it was submitted. When the program
  *       closes the descriptor of a regular file or block device, close() waits until the
  *       system call of each request has looked up the descriptor (closing.h). Requests on a
@@ -341,6 +341,22 @@ void uaio_file_end_try_locked(struct uaio_file *file);
 static inline enum uaio_kind uaio_file_kind(const struct uaio_file *file)
 {
 	return load_relaxed(&file->kind);
+}
+
+/*
+ * Read the flags of an entry of fd, to which the caller may have no reference.
+ * Return: whether *ret_flags (UAIO_FILE_F_*) are those of fd. If another thread has
+ * closed fd, the entry may describe another file by now (I2).
+ */
+static inline bool uaio_file_read_flags(const struct uaio_file *file, int fd,
+					uint32_t *ret_flags)
+{
+	/*
+	 * [MB:reused] acquire: this thread reads the flags before it reads the slot. Pairs
+	 * with classify().
+	 */
+	*ret_flags = load_acquire(&file->flags);
+	return uaio_file_find(fd) == file;
 }
 
 static inline bool uaio_file_has(const struct uaio_file *file, uint32_t flags)

@@ -16,6 +16,10 @@
 #include "issue/submit.h"
 #include "req/call.h"
 #include "aio/aio.h"
+#include "aio/ctx.h"
+#include "aio/handle.h"
+#include "proc/entry.h"
+#include <linux/fs.h>
 #include "aio/ring.h"
 #include "ready/ready.h"
 #include "unit.h"
@@ -423,25 +427,39 @@ static void what_became_a_pipe_keeps_no_submission(void **state)
  * A thread without a reference to an entry may find that the entry was reused for a
  * stream. It must not use the form of calls on streams, which ignores the offset.
  */
-static struct uaio_outcome issue_by_other_entry(int number, int stream,
-						int64_t off, const char *byte)
+static struct uaio_sqe write_of(int number, int64_t off, const char *byte)
 {
-	const struct uaio_sqe sqe = {
+	return (struct uaio_sqe){
 		.op = UAIO_OP_WRITE,
 		.fd = number,
 		.buf = (void *)(uintptr_t)byte,
 		.len = 1,
 		.off = off,
 	};
+}
+
+static struct uaio_outcome issue_by(struct uaio_file *entry,
+				    const struct uaio_sqe *sqe)
+{
 	struct uaio_outcome outcome = { .res = 0 };
-	struct uaio_file *entry;
 	int error = 0;
 
-	assert_int_equal(uaio_file_open(stream, &entry), 0);
-	assert_int_equal(uaio_issue(entry, &sqe, &error, &outcome),
+	assert_int_equal(uaio_issue(entry, sqe, &error, &outcome),
 			 UAIO_NEXT_DONE);
 	assert_int_equal(error, 0);
 	return outcome;
+}
+
+static struct uaio_outcome issue_by_other_entry(int number, int stream,
+						int64_t off, const char *byte,
+						uint32_t rw_flags)
+{
+	struct uaio_sqe sqe = write_of(number, off, byte);
+	struct uaio_file *entry;
+
+	sqe.rw_flags = rw_flags;
+	assert_int_equal(uaio_file_open(stream, &entry), 0);
+	return issue_by(entry, &sqe);
 }
 
 static void a_reused_entry_does_not_move_a_write(void **state)
@@ -455,11 +473,17 @@ static void a_reused_entry_does_not_move_a_write(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(lseek(file, 50, SEEK_SET), 50);
 		assert_int_equal(
-			issue_by_other_entry(file, ends[1], offsets[i], "w")
+			issue_by_other_entry(file, ends[1], offsets[i], "w", 0)
 				.res,
 			1);
 		assert_int_equal(pread(file, &found, 1, offsets[i]), 1);
 		assert_int_equal(found, 'w');
+		assert_int_equal(issue_by_other_entry(file, ends[1], offsets[i],
+						      "h", RWF_HIPRI)
+					 .res,
+				 1);
+		assert_int_equal(pread(file, &found, 1, offsets[i]), 1);
+		assert_int_equal(found, 'h');
 		assert_int_equal(lseek(file, 0, SEEK_CUR), 50);
 	}
 	unit_close(file);
@@ -475,10 +499,69 @@ static void a_reused_entry_of_a_closed_descriptor_is_bad(void **state)
 	assert_int_equal(
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
 	unit_close(file);
-	assert_int_equal(issue_by_other_entry(file, ends[1], 1000, "w").res,
+	assert_int_equal(issue_by_other_entry(file, ends[1], 1000, "w", 0).res,
 			 -EBADF);
-	assert_int_equal(issue_by_other_entry(file, ends[1], 0, "w").res,
+	assert_int_equal(issue_by_other_entry(file, ends[1], 0, "w", 0).res,
 			 -EBADF);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+/*
+ * A thread without a reference has read that the entry is of a regular file. Then the
+ * entry is reused for a stream, here except for its kind. The thread must not make a call
+ * without an offset.
+ */
+static void a_kind_that_was_read_stays(void **state)
+{
+	/* enough reads that later ones do not query the page cache */
+	enum { READS = 64 };
+
+	(void)state;
+	for (unsigned in_memory = 0; in_memory < 2; in_memory++) {
+		int file = unit_numbered_file(in_memory, 2);
+		struct uaio_sqe sqe = write_of(file, BYTES, "w");
+		struct uaio_file *entry;
+		char found;
+
+		assert_int_equal(lseek(file, 0, SEEK_SET), 0);
+		assert_int_equal(uaio_file_open(file, &entry), 0);
+		store_relaxed(&entry->flags, entry->flags | UAIO_FILE_F_STREAM);
+		assert_int_equal(issue_by(entry, &sqe).res, 1);
+		assert_int_equal(pread(file, &found, 1, BYTES), 1);
+		assert_int_equal(found, 'w');
+		sqe.op = UAIO_OP_READ;
+		sqe.buf = &found;
+		for (unsigned i = 0; i < READS; i++) {
+			found = 0;
+			assert_int_equal(issue_by(entry, &sqe).res, 1);
+			assert_int_equal(found, 'w');
+		}
+		assert_int_equal(lseek(file, 0, SEEK_CUR), 0);
+		unit_close(file);
+	}
+}
+
+/* The entry was reused for a descriptor that is not open for writing. */
+static void a_reused_entry_refuses_no_write(void **state)
+{
+	int file = unit_file(true), ends[2];
+	struct uaio_sqe sqe = write_of(file, BYTES, "w");
+	uint64_t handle = unit_context(1);
+	struct uaio_submission submission;
+	struct uaio_file *entry;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_true(uaio_enter());
+	assert_int_equal(uaio_submission_begin(&submission, handle, 1), 1);
+	assert_int_equal(uaio_file_open(ends[0], &entry), 0);
+	assert_int_equal(uaio_batch_add(&submission.batch, entry, &sqe), 0);
+	uaio_submission_end(&submission, 1);
+	uaio_leave();
+	assert_int_equal(unit_reap_one(handle), 1);
+	unit_destroy(handle);
+	unit_close(file);
 	unit_close(ends[0]);
 	unit_close(ends[1]);
 }
@@ -497,6 +580,8 @@ int main(void)
 		UNIT_TEST(what_became_a_pipe_keeps_no_submission),
 		UNIT_TEST(a_reused_entry_does_not_move_a_write),
 		UNIT_TEST(a_reused_entry_of_a_closed_descriptor_is_bad),
+		UNIT_TEST(a_kind_that_was_read_stays),
+		UNIT_TEST(a_reused_entry_refuses_no_write),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

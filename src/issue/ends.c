@@ -123,7 +123,7 @@ static bool is_cached(struct uaio_file *file, const struct uaio_sqe *sqe,
 	enum { BYTES = 1024, IOVS = 64 };
 	char scratch[BYTES];
 	struct iovec iov[IOVS];
-	struct uaio_outcome outcome;
+	struct uaio_outcome outcome = { .on = 0 };
 	struct uaio_sqe read = *sqe;
 	int64_t res = 1;
 
@@ -139,7 +139,7 @@ static bool is_cached(struct uaio_file *file, const struct uaio_sqe *sqe,
 		uint64_t nr = (bytes + BYTES - 1) / BYTES;
 
 		read.len = nr < IOVS ? nr : IOVS;
-		res = uaio_read_cached(file, &read, &outcome);
+		res = uaio_read_cached(&read, &outcome);
 		if (res == UAIO_OP_BLOCKS)
 			/* relaxed: a heuristic */
 			store_relaxed(&file->nowait_refused, 1);

@@ -60,7 +60,8 @@ static int execute_parted(struct uaio_file *file, const struct uaio_sqe *sqe,
 	if (op->class != UAIO_CLASS_POLL)
 		await_inode(file);
 	if (uaio_has_odd_flags(op, sqe))
-		return uaio_try_flags(file, sqe, ret);
+		return uaio_try_flags(file, load_relaxed(&file->flags), sqe,
+				      ret);
 	ret->res = execute_to_end(op, sqe, uaio_call_flags(file), &ret->found);
 	return 0;
 }

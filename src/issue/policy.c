@@ -136,7 +136,7 @@ static enum uaio_next try_memory_read(struct uaio_file *file,
 		return uaio_try_reopened(sqe, ret);
 	if (is_kept(load_relaxed(&file->inode), sqe))
 		return UAIO_NEXT_WORKER;
-	return uaio_try_here(file, sqe, ret);
+	return uaio_try_here(sqe, ret);
 }
 
 static enum uaio_next try_memory_write(struct uaio_file *file,
@@ -149,7 +149,7 @@ static enum uaio_next try_memory_write(struct uaio_file *file,
 		return uaio_try_reopened(sqe, ret);
 	if (unlikely(!begin_inline(file, inode, sqe)))
 		return UAIO_NEXT_WORKER;
-	ret->res = uaio_call(file, sqe, 0, ret);
+	ret->res = uaio_call(sqe, 0, ret);
 	uaio_inode_end_inline(inode);
 	return UAIO_NEXT_DONE;
 }
@@ -190,7 +190,7 @@ static enum uaio_next try_trusted_read(struct uaio_file *file,
 	if (!trust || sqe->ioprio || uaio_file_has(file, UAIO_FILE_F_OLD_READ))
 		return UAIO_NEXT_WORKER;
 	uaio_trust_begin(trust, &trial);
-	took = uaio_call_timed(file, sqe, ret);
+	took = uaio_call_timed(sqe, ret);
 	uaio_trust_end(trust, inode, &trial, sqe, took);
 	return UAIO_NEXT_DONE;
 }
@@ -235,7 +235,7 @@ static enum uaio_next ask_page_cache(struct uaio_file *file,
 	/* relaxed, in this function: nowait_refused is only a hint */
 	if (load_relaxed(&file->nowait_refused))
 		return try_trusted_read(file, sqe, ret);
-	res = uaio_read_cached(file, sqe, ret);
+	res = uaio_read_cached(sqe, ret);
 	if (res == UAIO_OP_BLOCKS) {
 		store_relaxed(&file->nowait_refused, 1);
 		return try_trusted_read(file, sqe, ret);
@@ -269,7 +269,7 @@ static enum uaio_next try_cached_read(struct uaio_file *file,
 		return UAIO_NEXT_WORKER;
 	if (!uaio_is_streaking(file))
 		return ask_page_cache(file, sqe, ret);
-	uaio_judge_read(file, uaio_call_timed(file, sqe, ret));
+	uaio_judge_read(file, uaio_call_timed(sqe, ret));
 	return UAIO_NEXT_DONE;
 }
 
@@ -329,7 +329,7 @@ static enum uaio_next try_cached_write(struct uaio_file *file,
 		     !uaio_trial_write_begin(file, inode, sqe, &trial) ||
 		     !begin_inline(file, inode, sqe)))
 		return UAIO_NEXT_WORKER;
-	took = uaio_call_timed(file, sqe, ret);
+	took = uaio_call_timed(sqe, ret);
 	uaio_inode_end_inline(inode);
 	uaio_trial_write_end(inode, sqe, &trial, took);
 	return UAIO_NEXT_DONE;
@@ -361,7 +361,7 @@ static enum uaio_next try_direct_write(struct uaio_file *file,
 	    !uaio_is_extending(file, sqe, &ret->file_end, &range) ||
 	    !begin_inline(file, inode, sqe))
 		return UAIO_NEXT_WORKER;
-	ret->res = uaio_call(file, sqe, 0, ret);
+	ret->res = uaio_call(sqe, 0, ret);
 	uaio_inode_end_inline(inode);
 	return uaio_done_unless_bounced(file, sqe, ret);
 }
@@ -373,7 +373,7 @@ static enum uaio_next try_about(struct uaio_file *file,
 {
 	if (is_kept(load_relaxed(&file->inode), sqe))
 		return UAIO_NEXT_WORKER;
-	ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
+	ret->res = uaio_call(sqe, RWF_NOWAIT, ret);
 	if (ret->res != UAIO_OP_BLOCKS)
 		return UAIO_NEXT_DONE;
 	ret->res = 0;
@@ -387,14 +387,15 @@ static enum uaio_next try_memory_about(struct uaio_file *file,
 {
 	if (is_kept(load_relaxed(&file->inode), sqe))
 		return UAIO_NEXT_WORKER;
-	return uaio_try_here(file, sqe, ret);
+	return uaio_try_here(sqe, ret);
 }
 
-int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
-		   struct uaio_outcome *ret)
+int uaio_try_flags(struct uaio_file *file, uint32_t file_flags,
+		   const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 {
-	if (!unlikely(uaio_refuses_offset(file, sqe, ret)))
-		ret->res = uaio_call(file, sqe, 0, ret);
+	ret->on = file_flags & UAIO_RWF_ON;
+	if (!unlikely(uaio_refuses_offset(file_flags, sqe, ret)))
+		ret->res = uaio_call(sqe, 0, ret);
 	/*
 	 * EOPNOTSUPP: the file cannot honour a flag. The kernel refuses the submission
 	 * then, too. But a disk file system supports RWF_NOWAIT in general. If it
@@ -442,17 +443,60 @@ uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_POLICY_COLUMNS] = {
 	[UAIO_KIND_STREAM] = {
 		[UAIO_CLASS_READ] = uaio_try_stream,
 		[UAIO_CLASS_WRITE] = uaio_try_stream,
-		[UAIO_CLASS_RESIZE] = uaio_try_here,
-		[UAIO_CLASS_SYNC] = uaio_try_here,
-		[UAIO_CLASS_ABOUT] = uaio_try_here,
+		[UAIO_CLASS_RESIZE] = uaio_try_on_stream,
+		[UAIO_CLASS_SYNC] = uaio_try_on_stream,
+		[UAIO_CLASS_ABOUT] = uaio_try_on_stream,
 		[UAIO_CLASS_POLL] = uaio_try_poll,
 	},
 	[UAIO_KIND_DEVICE] = {
 		[UAIO_CLASS_READ] = uaio_try_stream,
 		[UAIO_CLASS_WRITE] = uaio_try_stream,
-		[UAIO_CLASS_RESIZE] = uaio_try_here,
-		[UAIO_CLASS_SYNC] = uaio_try_here,
-		[UAIO_CLASS_ABOUT] = uaio_try_here,
+		[UAIO_CLASS_RESIZE] = uaio_try_on_stream,
+		[UAIO_CLASS_SYNC] = uaio_try_on_stream,
+		[UAIO_CLASS_ABOUT] = uaio_try_on_stream,
 		[UAIO_CLASS_POLL] = uaio_try_poll,
 	},
 };
+
+/*
+ * The flags of sqe forbid leaving it to a worker, but its system call might block the
+ * submitting thread.
+ * Return: whether the request may wait until its stream is ready. If the kernel refuses
+ * a flag after this wait, the request fails.
+ */
+static bool may_wait(const struct uaio_file *file, const struct uaio_sqe *sqe)
+{
+	return uaio_sqe_rules(sqe)->waits_for_nonblock &&
+	       !(sqe->rw_flags & RWF_NOWAIT) &&
+	       uaio_file_has(file, UAIO_FILE_F_STREAM);
+}
+
+enum uaio_next uaio_issue_flags(struct uaio_file *file,
+				const struct uaio_sqe *sqe, int *ret_error,
+				struct uaio_outcome *ret)
+{
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	struct uaio_inode *inode = load_relaxed(&file->inode);
+	uint32_t flags;
+
+	*ret_error = 0;
+	if (!uaio_has_odd_flags(op, sqe) || may_wait(file, sqe))
+		return uaio_policy[uaio_file_kind(file)][op->class](file, sqe,
+								    ret);
+	if ((unlikely(!uaio_file_read_flags(file, sqe->fd, &flags)) &&
+	     !sqe->is_fixed) ||
+	    is_replaced_at_position(file, sqe))
+		return uaio_try_reopened(sqe, ret);
+	if (!inode || uaio_begin_inline(file, inode, sqe)) {
+		*ret_error = uaio_try_flags(file, flags, sqe, ret);
+		if (inode)
+			uaio_inode_end_inline(inode);
+		return uaio_done_unless_bounced(file, sqe, ret);
+	}
+	/* Requests that are queued on the inode must be executed before this one. */
+	if (!(sqe->rw_flags & RWF_NOWAIT))
+		return UAIO_NEXT_WORKER;
+	ret->res = -EAGAIN;
+	ret->start = ret->end = uaio_sample_now();
+	return UAIO_NEXT_DONE;
+}

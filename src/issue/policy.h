@@ -63,11 +63,10 @@ static inline bool uaio_has_odd_flags(const struct uaio_op_def *op,
 }
 
 /* Execute sqe in this thread, because it does not wait for a device. */
-static inline enum uaio_next uaio_try_here(struct uaio_file *file,
-					   const struct uaio_sqe *sqe,
+static inline enum uaio_next uaio_try_here(const struct uaio_sqe *sqe,
 					   struct uaio_outcome *ret)
 {
-	ret->res = uaio_call(file, sqe, 0, ret);
+	ret->res = uaio_call(sqe, 0, ret);
 	return UAIO_NEXT_DONE;
 }
 
@@ -75,20 +74,37 @@ static inline enum uaio_next uaio_try_here(struct uaio_file *file,
 enum uaio_next uaio_try_stream(struct uaio_file *file,
 			       const struct uaio_sqe *sqe,
 			       struct uaio_outcome *ret);
+enum uaio_next uaio_try_on_stream(struct uaio_file *file,
+				  const struct uaio_sqe *sqe,
+				  struct uaio_outcome *ret);
 enum uaio_next uaio_try_poll(struct uaio_file *file, const struct uaio_sqe *sqe,
 			     struct uaio_outcome *ret);
 
-/* Return: whether sqe has an offset on a socket; if so, ret has the result ESPIPE. */
-bool uaio_refuses_offset(const struct uaio_file *file,
-			 const struct uaio_sqe *sqe, struct uaio_outcome *ret);
+/*
+ * file_flags: UAIO_FILE_F_*.
+ * Return: whether sqe has an offset on a socket; if so, ret has the result ESPIPE.
+ */
+bool uaio_refuses_offset(uint32_t file_flags, const struct uaio_sqe *sqe,
+			 struct uaio_outcome *ret);
 
 /*
  * Execute in this thread a request whose flags forbid leaving it to a worker.
+ * file_flags: UAIO_FILE_F_* of its file.
  * Return: 0 with the result in ret; -EOPNOTSUPP if the file cannot honour a flag: the
  * request is refused.
  */
-int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
-		   struct uaio_outcome *ret);
+int uaio_try_flags(struct uaio_file *file, uint32_t file_flags,
+		   const struct uaio_sqe *sqe, struct uaio_outcome *ret);
+
+/*
+ * Issue a request with flags. Reads and writes have RWF_* flags: if the kernel refuses one,
+ * the submission is refused. Operations of sockets have MSG_* flags: they are issued as the
+ * policy says. The caller may have no reference to file.
+ * Return: what sqe has to wait for. If *ret_error is not 0, sqe is refused instead.
+ */
+enum uaio_next uaio_issue_flags(struct uaio_file *file,
+				const struct uaio_sqe *sqe, int *ret_error,
+				struct uaio_outcome *ret);
 
 /*
  * Return: UAIO_NEXT_DONE if the request was executed inline. UAIO_NEXT_WORKER if the kernel

@@ -19,10 +19,10 @@
 #include "req/stats.h"
 #include "issue/policy.h"
 
-bool uaio_refuses_offset(const struct uaio_file *file,
-			 const struct uaio_sqe *sqe, struct uaio_outcome *ret)
+bool uaio_refuses_offset(uint32_t file_flags, const struct uaio_sqe *sqe,
+			 struct uaio_outcome *ret)
 {
-	if (likely(sqe->off <= 0) || !uaio_file_has(file, UAIO_FILE_F_SOCKET))
+	if (likely(sqe->off <= 0) || !(file_flags & UAIO_FILE_F_SOCKET))
 		return false;
 	ret->res = -ESPIPE;
 	ret->start = ret->end = uaio_sample_now();
@@ -176,7 +176,7 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 				      : is_read && is_try_skipped(waitq)))
 		return false;
 	ret->edges = uaio_file_edges(file);
-	ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
+	ret->res = uaio_call(sqe, RWF_NOWAIT, ret);
 	if (is_read)
 		note_try(waitq, ret->res == -EAGAIN);
 	if (ret->res != UAIO_OP_BLOCKS)
@@ -189,15 +189,14 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
  * Issue a request that must not wait for its file. If the operation has only a blocking
  * call, a worker makes it.
  */
-static enum uaio_next try_now(struct uaio_file *file,
-			      const struct uaio_sqe *sqe,
+static enum uaio_next try_now(const struct uaio_sqe *sqe,
 			      struct uaio_outcome *ret)
 {
-	ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
+	ret->res = uaio_call(sqe, RWF_NOWAIT, ret);
 	if (ret->res != UAIO_OP_BLOCKS)
 		return UAIO_NEXT_DONE;
 	if (uaio_optab[sqe->op].tries->fails_at_once(sqe, sqe->fd))
-		return uaio_try_here(file, sqe, ret);
+		return uaio_try_here(sqe, ret);
 	ret->res = 0;
 	return UAIO_NEXT_WORKER;
 }
@@ -218,12 +217,11 @@ static enum uaio_next try_or_wait(struct uaio_file *file,
 		return UAIO_NEXT_DONE;
 	if (unlikely(ret->res == UAIO_OP_BLOCKS) &&
 	    op->tries->fails_at_once(sqe, sqe->fd))
-		return uaio_try_here(file, sqe, ret);
+		return uaio_try_here(sqe, ret);
 	/* Query O_NONBLOCK last, because the query takes a system call. */
 	if (!op->is_of_socket && !waits_despite_nonblock(file, sqe) &&
 	    unlikely(may_not_wait(file, sqe->fd)))
-		return was_tried ? UAIO_NEXT_DONE
-				 : uaio_try_here(file, sqe, ret);
+		return was_tried ? UAIO_NEXT_DONE : uaio_try_here(sqe, ret);
 	if (!was_tried || ret->res < 0)
 		ret->res = 0; /* bytes done */
 	if (!op->is_of_socket)
@@ -265,8 +263,8 @@ static enum uaio_next begin_on_stream(struct uaio_file *file,
 	enum uaio_first first = uaio_optab[sqe->op].tries->first(sqe, sqe->fd);
 
 	switch (first) {
-	case UAIO_FIRST_NOW: return try_now(file, sqe, ret);
-	case UAIO_FIRST_HERE: return uaio_try_here(file, sqe, ret);
+	case UAIO_FIRST_NOW: return try_now(sqe, ret);
+	case UAIO_FIRST_HERE: return uaio_try_here(sqe, ret);
 	case UAIO_FIRST_WORKER: return UAIO_NEXT_WORKER;
 	case UAIO_FIRST_WAIT: return UAIO_NEXT_WAIT_FILE;
 	case UAIO_FIRST_LOOKED: ret->edges = edges; return UAIO_NEXT_WAIT_FILE;
@@ -286,16 +284,29 @@ static enum uaio_next begin_on_stream(struct uaio_file *file,
 }
 
 /*
- * A submitter has no reference to the entry. If another thread has closed the descriptor,
- * the entry may have been reused, and was found to be a stream only then (file.h, I2).
- * Return: whether the entry is not that of the request's descriptor any more, or not of a
- * stream. The request's call would then ignore the offset, perhaps on a regular file.
+ * The entry may have been reused for a stream just before the submitter read its kind.
+ * A call on a stream ignores the offset, so it would move a write to a regular file.
+ * *ret_flags: the flags of the entry (UAIO_FILE_F_*).
+ * Return: whether the request's descriptor is a stream.
  */
-static inline bool is_reused(const struct uaio_file *file,
-			     const struct uaio_sqe *sqe)
+static inline bool is_on_stream(const struct uaio_file *file,
+				const struct uaio_sqe *sqe, uint32_t *ret_flags)
 {
-	return !sqe->is_fixed && (uaio_file_find(sqe->fd) != file ||
-				  uaio_file_kind(file) < UAIO_KIND_STREAM);
+	bool is_read = uaio_file_read_flags(file, sqe->fd, ret_flags);
+
+	return (is_read || sqe->is_fixed) &&
+	       uaio_file_kind(file) >= UAIO_KIND_STREAM;
+}
+
+enum uaio_next uaio_try_on_stream(struct uaio_file *file,
+				  const struct uaio_sqe *sqe,
+				  struct uaio_outcome *ret)
+{
+	uint32_t flags;
+
+	return likely(is_on_stream(file, sqe, &flags))
+		       ? uaio_try_here(sqe, ret)
+		       : uaio_try_reopened(sqe, ret);
 }
 
 enum uaio_next uaio_try_stream(struct uaio_file *file,
@@ -303,17 +314,18 @@ enum uaio_next uaio_try_stream(struct uaio_file *file,
 			       struct uaio_outcome *ret)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
-	uint32_t edges = uaio_file_edges(file);
+	uint32_t edges = uaio_file_edges(file), flags;
 	enum uaio_next next;
 
-	if (unlikely(is_reused(file, sqe)))
+	if (unlikely(!is_on_stream(file, sqe, &flags)))
 		return sqe->is_async ? UAIO_NEXT_WORKER
 				     : uaio_try_reopened(sqe, ret);
+	ret->on = flags & UAIO_RWF_ON;
 	if (unlikely(sqe->off > 0) && !op->is_of_socket) {
 		if (uaio_is_misplaced(file, sqe))
 			return sqe->is_async ? UAIO_NEXT_WORKER
 					     : uaio_try_reopened(sqe, ret);
-		if (!sqe->polls_first && uaio_refuses_offset(file, sqe, ret))
+		if (!sqe->polls_first && uaio_refuses_offset(flags, sqe, ret))
 			return UAIO_NEXT_DONE;
 	}
 	next = begin_on_stream(file, sqe, edges, ret);
@@ -336,7 +348,7 @@ enum uaio_next uaio_try_poll(struct uaio_file *file, const struct uaio_sqe *sqe,
 	if (unlikely(sqe->is_multishot))
 		return UAIO_NEXT_WAIT_FILE;
 	ret->edges = uaio_file_edges(file);
-	ret->res = uaio_call(file, sqe, 0, ret);
+	ret->res = uaio_call(sqe, 0, ret);
 	if (ret->res != -EAGAIN)
 		return UAIO_NEXT_DONE;
 	ret->res = 0;

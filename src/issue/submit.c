@@ -231,52 +231,6 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	return 0;
 }
 
-/*
- * The flags of sqe forbid leaving it to a worker, but its system call might block the
- * submitting thread.
- * Return: whether the request may wait until its stream is ready. If the kernel refuses
- * a flag after this wait, the request fails.
- */
-static bool may_wait(const struct uaio_file *file, const struct uaio_sqe *sqe)
-{
-	return uaio_sqe_rules(sqe)->waits_for_nonblock &&
-	       !(sqe->rw_flags & RWF_NOWAIT) &&
-	       uaio_file_has(file, UAIO_FILE_F_STREAM);
-}
-
-/*
- * Issue a request with flags. Reads and writes have RWF_* flags: if the kernel refuses one,
- * the submission is refused. Operations of sockets have MSG_* flags: they are issued as the
- * policy says.
- */
-static __attribute__((noinline)) enum uaio_next
-try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
-	  struct uaio_outcome *ret)
-{
-	const struct uaio_op_def *op = &uaio_optab[sqe->op];
-	struct uaio_inode *inode = load_relaxed(&file->inode);
-
-	*ret_error = 0;
-	if (!uaio_has_odd_flags(op, sqe) || may_wait(file, sqe))
-		return uaio_policy[uaio_file_kind(file)][op->class](file, sqe,
-								    ret);
-	if (unlikely(sqe->off == UAIO_OFF_POSITION) &&
-	    uaio_is_misplaced(file, sqe))
-		return uaio_try_reopened(sqe, ret);
-	if (!inode || uaio_begin_inline(file, inode, sqe)) {
-		*ret_error = uaio_try_flags(file, sqe, ret);
-		if (inode)
-			uaio_inode_end_inline(inode);
-		return uaio_done_unless_bounced(file, sqe, ret);
-	}
-	/* Requests that are queued on the inode must be executed before this one. */
-	if (!(sqe->rw_flags & RWF_NOWAIT))
-		return UAIO_NEXT_WORKER;
-	ret->res = -EAGAIN;
-	ret->start = ret->end = uaio_sample_now();
-	return UAIO_NEXT_DONE;
-}
-
 /* A timer waits, except one that has expired already and is not multishot. */
 static __attribute__((noinline)) enum uaio_next
 set_timer(const struct uaio_sqe *sqe, struct uaio_outcome *ret)
@@ -358,7 +312,7 @@ issue_one(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	else if (unlikely(op->has_no_file))
 		next = make_call(op, sqe, ret);
 	else if (unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE))
-		next = try_flags(file, sqe, ret_error, ret);
+		next = uaio_issue_flags(file, sqe, ret_error, ret);
 	else
 		next = uaio_policy[uaio_file_kind(file)][op->class](file, sqe,
 								    ret);
@@ -416,6 +370,27 @@ static void note_size(struct uaio_batch *batch, const struct uaio_file *file,
 	batch->sized_end = outcome->file_end;
 }
 
+/*
+ * Check a request before it is issued. *file: from uaio_look_up(); its entry may have been
+ * reused for a descriptor that does not allow the request (file.h, I2). Then look up the
+ * request's descriptor again.
+ * Return: 0, or the -errno with which the request is refused.
+ */
+static inline __attribute__((always_inline)) int
+check(const struct uaio_sqe *sqe, struct uaio_file **file)
+{
+	int ret = uaio_optab[sqe->op].prep(sqe, *file);
+
+	while (unlikely(ret < 0) && *file && !sqe->is_fixed &&
+	       uaio_file_find(sqe->fd) != *file) {
+		ret = uaio_look_up(sqe->fd, file);
+		if (ret < 0)
+			break;
+		ret = uaio_optab[sqe->op].prep(sqe, *file);
+	}
+	return ret;
+}
+
 static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
 						   struct uaio_file *file,
 						   const struct uaio_sqe *sqe)
@@ -424,7 +399,7 @@ static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
 	enum uaio_next next;
 	int ret;
 
-	ret = uaio_optab[sqe->op].prep(sqe, file);
+	ret = check(sqe, &file);
 	if (unlikely(ret < 0))
 		return ret;
 	if (unlikely(batch->has_size))
@@ -497,7 +472,7 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 	struct uaio_sqe own = *sqe;
 	int ret;
 
-	ret = uaio_optab[sqe->op].prep(sqe, file);
+	ret = check(sqe, &file);
 	if (ret < 0)
 		return ret;
 	if (file && uaio_file_kind(file) == UAIO_KIND_STREAM)

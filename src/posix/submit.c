@@ -90,13 +90,13 @@ typedef int add_fn(struct uaio_batch *batch, struct uaio_file *file,
 		   const struct uaio_sqe *sqe);
 
 static inline __attribute__((always_inline)) int
-add_to(struct uaio_batch *batch, struct uaio_file *file, struct uaio_sqe *sqe,
-       add_fn *add)
+add_to(struct uaio_batch *batch, struct uaio_file *file, uint32_t file_flags,
+       struct uaio_sqe *sqe, add_fn *add)
 {
 	int ret;
 
 	/* A stream (socket or pipe) has no offset: ignore the client's. */
-	if (uaio_file_has(file, UAIO_FILE_F_STREAM))
+	if (file_flags & UAIO_FILE_F_STREAM)
 		sqe->off = 0;
 	else if (unlikely(!sqe->len) && is_of_bytes(sqe))
 		return try_nothing(sqe);
@@ -118,9 +118,15 @@ add_to(struct uaio_batch *batch, struct uaio_file *file, struct uaio_sqe *sqe,
 static int look_up_and_add(struct uaio_batch *batch, struct uaio_sqe *sqe)
 {
 	struct uaio_file *file;
-	int ret = uaio_look_up(sqe->fd, &file);
+	uint32_t flags;
+	int ret;
 
-	return ret < 0 ? ret : add_to(batch, file, sqe, uaio_batch_add);
+	do {
+		ret = uaio_look_up(sqe->fd, &file);
+		if (ret < 0)
+			return ret;
+	} while (unlikely(!uaio_file_read_flags(file, sqe->fd, &flags)));
+	return add_to(batch, file, flags, sqe, uaio_batch_add);
 }
 
 /*
@@ -136,7 +142,8 @@ static __attribute__((noinline)) int execute(struct uaio_batch *batch,
 
 	if (ret < 0)
 		return ret;
-	ret = add_to(batch, file, sqe, uaio_batch_add_parted);
+	ret = add_to(batch, file, load_relaxed(&file->flags), sqe,
+		     uaio_batch_add_parted);
 	uaio_file_put(file);
 	return ret;
 }

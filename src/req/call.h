@@ -29,6 +29,11 @@ struct uaio_outcome {
 	 * file had before the attempt; 0: no attempt was made.
 	 */
 	uint32_t edges;
+	/*
+	 * UAIO_RWF_ON_*, for a request on a stream: a call on a stream has no offset. 0:
+	 * the request is on another file, or its kind does not matter to the operation.
+	 */
+	uint32_t on;
 	struct uaio_found found;
 	union {
 		/*
@@ -64,20 +69,19 @@ static inline uint32_t uaio_call_flags(const struct uaio_file *file)
 }
 
 /*
- * Make the system call of sqe. Stored in *ret: when the call began and ended, and what
- * it found out about the socket. The caller needs no reference to file (file.h, I2).
+ * Make the system call of sqe on a file of the kind that ret->on says. The entry of the
+ * file may have been reused since (file.h, I2), so it is not read here. Stored in *ret:
+ * when the call began and ended, and what it found out about the socket.
  * Return: the result of the call, which is not stored in *ret.
  */
-static inline int64_t uaio_call(const struct uaio_file *file,
-				const struct uaio_sqe *sqe,
+static inline int64_t uaio_call(const struct uaio_sqe *sqe,
 				uint32_t extra_flags, struct uaio_outcome *ret)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 	int64_t res;
 
 	ret->start = uaio_sample_now();
-	res = op->run(sqe, sqe->fd, &ret->found,
-		      extra_flags | uaio_call_flags(file));
+	res = op->run(sqe, sqe->fd, &ret->found, extra_flags | ret->on);
 	ret->end = uaio_sample_now();
 	return res;
 }
@@ -87,14 +91,13 @@ static inline int64_t uaio_call(const struct uaio_file *file,
  * result in ret->res.
  * Return: how many cycles the call took.
  */
-static inline uint64_t uaio_call_timed(const struct uaio_file *file,
-				       const struct uaio_sqe *sqe,
+static inline uint64_t uaio_call_timed(const struct uaio_sqe *sqe,
 				       struct uaio_outcome *ret)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 
 	ret->start = uaio_cycles();
-	ret->res = op->run(sqe, sqe->fd, &ret->found, uaio_call_flags(file));
+	ret->res = op->run(sqe, sqe->fd, &ret->found, ret->on);
 	ret->end = uaio_cycles();
 	return ret->end - ret->start;
 }

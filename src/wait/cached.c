@@ -58,8 +58,8 @@ static bool may_wait(const struct uaio_sqe *sqe, int64_t got)
  * read all bytes again.
  * Return: the whole result, or -EAGAIN if not all of it is cached.
  */
-static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
-		       int64_t got, struct uaio_outcome *ret)
+static int64_t read_on(const struct uaio_sqe *sqe, int64_t got,
+		       struct uaio_outcome *ret)
 {
 	enum { IOVS_HERE = 64 };
 	struct iovec iov[IOVS_HERE];
@@ -77,9 +77,9 @@ static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		uaio_sqe_advance(&rest, iov, (uint64_t)res);
 		if (!uaio_sqe_bytes(&rest))
 			return got;
-		res = uaio_call(file, &rest, RWF_NOWAIT, ret);
+		res = uaio_call(&rest, RWF_NOWAIT, ret);
 		if (res == -EAGAIN && may_wait(sqe, got))
-			res = uaio_call(file, &rest, 0, ret);
+			res = uaio_call(&rest, 0, ret);
 		if (res > 0)
 			got += res;
 	}
@@ -90,14 +90,13 @@ static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
 	return res == -EAGAIN ? -EAGAIN : got;
 }
 
-int64_t uaio_read_cached(const struct uaio_file *file,
-			 const struct uaio_sqe *sqe, struct uaio_outcome *ret)
+int64_t uaio_read_cached(const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 {
-	int64_t res = uaio_call(file, sqe, RWF_NOWAIT, ret);
+	int64_t res = uaio_call(sqe, RWF_NOWAIT, ret);
 
 	if (res > 0 && (uint64_t)res < uaio_sqe_bytes(sqe))
-		return read_on(file, sqe, res, ret);
+		return read_on(sqe, res, ret);
 	if (res == -EAGAIN && may_wait(sqe, 0))
-		return uaio_call(file, sqe, 0, ret);
+		return uaio_call(sqe, 0, ret);
 	return res;
 }

@@ -337,8 +337,8 @@ static void take_locked(struct uaio_req *req, struct tries *tries)
 static int64_t try(struct uaio_req *req)
 {
 	uint64_t start = req->weight ? uaio_cycles() : 0;
-	struct uaio_outcome outcome;
-	int64_t res = uaio_read_cached(req->file, &req->sqe, &outcome);
+	struct uaio_outcome outcome = { .on = 0 };
+	int64_t res = uaio_read_cached(&req->sqe, &outcome);
 
 	if (res == -EAGAIN || res == UAIO_OP_BLOCKS)
 		return -EAGAIN;

@@ -83,12 +83,10 @@ void uaio_page_try_group(struct uaio_group *group);
 /* cached.c */
 
 /*
- * Execute a read if the page cache has all its data. The caller needs no reference to
- * file (I2 of file.h).
+ * Execute a read of a regular file if the page cache has all its data.
  * Return: the whole result; -EAGAIN if part of the data is not cached; UAIO_OP_BLOCKS
  * if the file refuses RWF_NOWAIT.
  */
-int64_t uaio_read_cached(const struct uaio_file *file,
-			 const struct uaio_sqe *sqe, struct uaio_outcome *ret);
+int64_t uaio_read_cached(const struct uaio_sqe *sqe, struct uaio_outcome *ret);
 
 #endif /* UAIO_WAIT_PAGE_H */
