@@ -8,10 +8,17 @@ _Thread_local struct uaio_entry uaio_entry
 
 int (*uaio_set_cancel_type)(int type, int *ret_old) = pthread_setcanceltype;
 
+void uaio_defer_cancellation(void)
+{
+	(void)uaio_set_cancel_type(PTHREAD_CANCEL_DEFERRED, NULL);
+}
+
 void uaio_enter_unusually(void)
 {
-	if (uaio_entry.is_async)
-		(void)uaio_set_cancel_type(PTHREAD_CANCEL_DEFERRED, NULL);
+	const bool is_async = uaio_entry.is_async;
+
+	if (is_async)
+		uaio_defer_cancellation();
 	/*
 	 * This thread may run a signal handler that was not deferred and that
 	 * interrupted a wait. Or an earlier handler may have left a wait by
@@ -19,6 +26,9 @@ void uaio_enter_unusually(void)
 	 */
 	uaio_entry.depth = 1;
 	uaio_entry_barrier();
+	/* As in uaio_step_in(). */
+	if (is_async)
+		uaio_defer_cancellation();
 	uaio_entry.is_asleep = 0;
 	uaio_entry.must_wake = 0;
 }

@@ -134,6 +134,8 @@ extern int (*uaio_set_cancel_type)(int type, int *ret_old)
  */
 void uaio_enter_unusually(void);
 void uaio_leave_unusually(void);
+/* Let no other thread cancel this one until it leaves the library. */
+void uaio_defer_cancellation(void);
 
 /*
  * Compiler barrier: signal handlers of this thread see the accesses before the barrier
@@ -202,8 +204,19 @@ static inline int uaio_step_out(void)
 
 static inline void uaio_step_in(int depth)
 {
+	const bool is_async = uaio_entry.is_async;
+
+	/*
+	 * A handler in the sleep may have called the library, and then restored the
+	 * client's cancellation type. Such a handler may even run between the next two
+	 * statements, so defer cancellation twice.
+	 */
+	if (unlikely(is_async))
+		uaio_defer_cancellation();
 	uaio_entry.depth = (int16_t)depth;
 	uaio_entry_barrier();
+	if (unlikely(is_async))
+		uaio_defer_cancellation();
 }
 
 /*
@@ -233,7 +246,7 @@ uaio_step_out_to(bool is_cancel_point)
 
 static inline void uaio_step_in_from(bool is_cancel_point, int depth)
 {
-	if (unlikely(is_cancel_point || uaio_entry.is_async))
+	if (unlikely(is_cancel_point))
 		(void)uaio_set_cancel_type(PTHREAD_CANCEL_DEFERRED, NULL);
 	uaio_step_in(depth);
 	uaio_entry.is_asleep = 0;
