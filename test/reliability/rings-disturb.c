@@ -546,10 +546,24 @@ void *jump_out(void *arg)
 	return NULL;
 }
 
+/* Held by the thread that cancels another, until the other has the signal. */
+static pthread_mutex_t cancelling = PTHREAD_MUTEX_INITIALIZER;
+
 static void set_cancellable(int state)
 {
 	require(pthread_setcancelstate(state, NULL) == 0,
 		"pthread_setcancelstate()");
+	if (state == PTHREAD_CANCEL_ENABLE)
+		return;
+	/*
+	 * glibc 2.36 cancels a thread whose state was enabled when pthread_cancel() read
+	 * it, even if the signal arrives later. So wait for a call of pthread_cancel()
+	 * that has begun. A pending signal then arrives at the end of a system call: here,
+	 * where this thread may end.
+	 */
+	lock(&cancelling);
+	unlock(&cancelling);
+	(void)syscall(SYS_getppid);
 }
 
 static void end_batch(void *arg)
@@ -605,12 +619,17 @@ void *cancel_threads(void *arg)
 				0,
 			"pthread_create()");
 		pause_us(300);
+		lock(&cancelling);
 		require(pthread_cancel(other) == 0, "pthread_cancel()");
+		unlock(&cancelling);
 		/*
 		 * Do not check whether the thread was cancelled: the C library may miss
 		 * a cancellation that arrives in pthread_setcancelstate().
 		 */
 		require(pthread_join(other, NULL) == 0, "pthread_join()");
+		/* The other may have ended while it held the lock. */
+		require(pthread_mutex_init(&cancelling, NULL) == 0,
+			"pthread_mutex_init()");
 		count(&record->nr_cancelled, 1);
 	}
 	return NULL;

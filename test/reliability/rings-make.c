@@ -340,7 +340,7 @@ static void make_message(struct batch *batch)
 	if (!message)
 		return;
 	message->len = any(batch->thread, 1 << 20);
-	sqe = put(batch, KIND_POST, IORING_OP_MSG_RING, target->uring.fd);
+	sqe = put(batch, KIND_POST, IORING_OP_MSG_RING, target->fd);
 	if (!sqe) {
 		take_back(target, message);
 		return;

@@ -69,6 +69,7 @@ void open_ring(struct ring *ring, struct thread *thread, uint32_t flags,
 	if (ret < 0)
 		failed("io_uring_setup() with the flags %#x: %s", params.flags,
 		       strerror((int)-ret));
+	ring->fd = ring->uring.fd;
 	ring->has_thread = thread;
 	register_all(ring, thread);
 	ring->is_open = true;
@@ -347,10 +348,27 @@ static void open_own(struct thread *thread)
 	}
 }
 
+/*
+ * Connect to the listener. An accept blocks a worker of the library if another request
+ * took its connection first. A cancellation does not end it (doc/differences.md), but a
+ * connection does.
+ */
+static void end_accept(void)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	require(fd >= 0, "socket()");
+	/* If the backlog is full, no accept blocks. */
+	(void)connect(fd, (void *)&world.address, world.address_bytes);
+	require(close(fd) == 0, "close() of a socket");
+}
+
 /* Reap until the requests of all rings are complete. */
 static void finish(struct thread *thread)
 {
 	for (unsigned i = 0; nr_pending_of_all(); i++) {
+		if (i % 1024 == 1023)
+			end_accept();
 		for (unsigned k = 0; k <= NR_SHARED; k++) {
 			struct ring *ring =
 				k == NR_SHARED ? thread->own : &rings[k];

@@ -149,7 +149,9 @@ struct slot {
 };
 
 struct ring {
+	/* changes when the ring is resized, by the only thread that uses it then */
 	struct uring uring;
+	int fd; /* of `uring`; does not change while the ring is open */
 	unsigned index;
 	bool is_open, has_thread, has_drains;
 	uint32_t nr_pending; /* atomic */
