@@ -23,40 +23,35 @@ static const struct {
 	  "as the kernel" },
 	{ "FILES_UPDATE FIXED_FD_INSTALL, and OPENAT, OPENAT2, ACCEPT, SOCKET "
 	  "and PIPE into registered files",
-	  "as the kernel, but needs a free descriptor for a moment, else "
-	  "EMFILE" },
+	  "as the kernel, but fails with EMFILE if no descriptor is free" },
 	{ "POLL_ADD POLL_REMOVE",
-	  "as the kernel; a multishot poll may go on after completions "
+	  "as the kernel, but a multishot poll may go on after completions "
 	  "overflow" },
 	{ "TIMEOUT TIMEOUT_REMOVE LINK_TIMEOUT ASYNC_CANCEL", "as the kernel" },
 	{ "SEND RECV SENDMSG RECVMSG",
-	  "as the kernel, but CQE_F_SOCK_NONEMPTY does not report that a TCP "
-	  "peer has shut down" },
+	  "as the kernel, but CQE_F_SOCK_NONEMPTY is set less often" },
 	{ "SEND_ZC SENDMSG_ZC",
-	  "data is copied; the notification comes at once, and reports the "
-	  "copy if IORING_SEND_ZC_REPORT_USAGE is set" },
+	  "copies the data; the notification comes at once" },
 	{ "ACCEPT CONNECT SHUTDOWN SOCKET BIND LISTEN",
-	  "as the kernel; CONNECT sets O_NONBLOCK on the socket for a moment" },
+	  "as the kernel, but CONNECT sets O_NONBLOCK on the socket for a "
+	  "moment" },
 	{ "URING_CMD",
-	  "on sockets: SIOCINQ, SIOCOUTQ, GETSOCKOPT with SOL_SOCKET, "
-	  "SETSOCKOPT. Others fail with EOPNOTSUPP; instead of TX_TIMESTAMP, "
-	  "use RECVMSG with MSG_ERRQUEUE" },
+	  "sockets: SIOCINQ, SIOCOUTQ, GETSOCKOPT (SOL_SOCKET), SETSOCKOPT. "
+	  "Others: EOPNOTSUPP. Instead of TX_TIMESTAMP, use RECVMSG with "
+	  "MSG_ERRQUEUE" },
 	{ "PROVIDE_BUFFERS REMOVE_BUFFERS", "as the kernel" },
-	{ "MSG_RING",
-	  "as the kernel to rings of this process; EBADFD to other rings" },
+	{ "MSG_RING", "as the kernel, but EBADFD to rings of other processes" },
 	{ "FUTEX_WAKE", "as the kernel" },
 	{ "FUTEX_WAIT FUTEX_WAITV",
-	  "as the kernel, but each waiting request needs a thread, and waits "
-	  "only from when limits allow the thread. More than 126 futexes, or a "
-	  "mask that lacks a bit: EINVAL" },
+	  "as the kernel, but a wait occupies a worker; 126 futexes at most; "
+	  "full masks" },
 	{ "WAITID",
-	  "as the kernel, but a waiting request needs a thread. Except for the "
-	  "exit of one given child, changes may be reported up to 50 ms late. "
-	  "__WNOTHREAD without P_PID or P_PIDFD: EINVAL" },
+	  "as the kernel, but occupies a worker, and may report changes 50 ms "
+	  "late" },
 	{ "EPOLL_WAIT",
-	  "as the kernel, but a request linked after one with IOSQE_ASYNC "
-	  "waits; in the kernel it fails with EAGAIN" },
-	{ "RECV_ZC", "EINVAL: needs a network card's queue" },
+	  "as the kernel, but waits if linked after IOSQE_ASYNC (kernel: "
+	  "EAGAIN)" },
+	{ "RECV_ZC", "EINVAL: only the kernel has a network card's queue" },
 	{ "**Flags of a submission**", "" },
 	{ "FIXED_FILE IO_DRAIN IO_LINK IO_HARDLINK ASYNC BUFFER_SELECT "
 	  "CQE_SKIP_SUCCESS",
@@ -66,16 +61,13 @@ static const struct {
 	  "IORING_SEND_ZC_REPORT_USAGE",
 	  "as the kernel" },
 	{ "IORING_RECVSEND_POLL_FIRST IORING_ACCEPT_POLL_FIRST",
-	  "as the kernel, except for the order among a socket's requests, "
-	  "MSG_OOB and SO_RCVLOWAT: see *A receive or accept that polls first "
-	  "keeps its place*" },
+	  "see *A receive or accept that polls first keeps its place*" },
 	{ "IORING_RECVSEND_BUNDLE IORING_FEAT_RECVSEND_BUNDLE",
-	  "as the kernel, except CQE_F_SOCK_NONEMPTY after a TCP peer's "
-	  "shutdown. With MSG_WAITALL, incremental buffers are filled in "
-	  "order; in the kernel they are not" },
+	  "as the kernel, but CQE_F_SOCK_NONEMPTY and buffers with MSG_WAITALL "
+	  "differ: see below" },
 	{ "IORING_SEND_VECTORIZED", "as the kernel" },
 	{ "personality",
-	  "must match the submitting thread's credentials; else EACCES" },
+	  "EACCES if it differs from the submitting thread's credentials" },
 	{ "**Flags of an operation**", "" },
 	{ "NOP_INJECT_RESULT NOP_FILE NOP_FIXED_FILE NOP_FIXED_BUFFER NOP_TW "
 	  "NOP_CQE32 FSYNC_DATASYNC SPLICE_F_FD_IN_FIXED FILE_INDEX_ALLOC "
@@ -89,24 +81,28 @@ static const struct {
 	  "as the kernel" },
 	{ "ASYNC_CANCEL_ALL ASYNC_CANCEL_ANY ASYNC_CANCEL_USERDATA "
 	  "ASYNC_CANCEL_OP ASYNC_CANCEL_FD ASYNC_CANCEL_FD_FIXED",
-	  "as the kernel, except for duplicates of a descriptor before Linux "
-	  "6.10" },
+	  "as the kernel, but before Linux 6.10 CANCEL_FD finds no "
+	  "duplicates" },
 	{ "MSG_DATA MSG_SEND_FD MSG_RING_CQE_SKIP MSG_RING_FLAGS_PASS",
 	  "as the kernel" },
 	{ "URING_CMD_FIXED", "as the kernel: no socket command uses it" },
-	{ "URING_CMD_MULTISHOT RW_ATTR_FLAG_PI", "EINVAL: for devices only" },
+	{ "URING_CMD_MULTISHOT RW_ATTR_FLAG_PI",
+	  "EINVAL: only devices support them" },
 	{ "**Flags of a completion**", "" },
 	{ "CQE_F_BUFFER CQE_F_BUF_MORE CQE_F_MORE CQE_F_NOTIF CQE_F_SKIP "
 	  "CQE_F_32",
 	  "as the kernel" },
-	{ "CQE_F_SOCK_NONEMPTY", "see SEND and RECV" },
+	{ "CQE_F_SOCK_NONEMPTY",
+	  "set less often: see *IORING_CQE_F_SOCK_NONEMPTY is set less "
+	  "often*" },
 	{ "NOTIF_USAGE_ZC_COPIED",
-	  "always set if IORING_SEND_ZC_REPORT_USAGE is" },
+	  "always set if IORING_SEND_ZC_REPORT_USAGE is set" },
 	{ "CQE_F_TSTAMP_HW", "never set: see URING_CMD" },
 	{ "**Flags and features of a ring**", "" },
 	{ "SQ_CQ_OVERFLOW CQ_EVENTFD_DISABLED", "as the kernel" },
 	{ "SQ_NEED_WAKEUP", "always set with SQPOLL" },
-	{ "SQ_TASKRUN", "never set: completions need no call of the program" },
+	{ "SQ_TASKRUN",
+	  "never set: completions appear without a call of the program" },
 	{ "FEAT_SINGLE_MMAP FEAT_NODROP FEAT_SUBMIT_STABLE FEAT_RW_CUR_POS "
 	  "FEAT_CUR_PERSONALITY FEAT_FAST_POLL FEAT_POLL_32BITS "
 	  "FEAT_SQPOLL_NONFIXED FEAT_EXT_ARG FEAT_NATIVE_WORKERS "
@@ -119,18 +115,18 @@ static const struct {
 	  "REGISTERED_FD_ONLY ATTACH_WQ",
 	  "as the kernel" },
 	{ "SQPOLL SQ_AFF",
-	  "accepted, but no thread polls: each submission needs a call with "
-	  "SQ_WAKEUP" },
+	  "accepted, but no thread polls: each submission needs io_uring_enter "
+	  "with SQ_WAKEUP" },
 	{ "IOPOLL HYBRID_IOPOLL", "accepted, but no device is polled" },
 	{ "IORING_FEAT_RW_ATTR",
-	  "not set; a read or write with attributes, for devices that check "
-	  "data, fails with EINVAL" },
+	  "not set: a read or write with attributes (data integrity) fails "
+	  "with EINVAL" },
 	{ "**io_uring_enter**", "" },
 	{ "GETEVENTS SQ_WAKEUP SQ_WAIT EXT_ARG EXT_ARG_REG ABS_TIMER "
 	  "REGISTERED_RING",
 	  "as the kernel" },
 	{ "NO_IOWAIT",
-	  "accepted, without effect: waiting threads never count as iowait" },
+	  "accepted without effect: waiting threads never count as iowait" },
 	{ "**io_uring_register**", "" },
 	{ "FILES FILES2 FILES_UPDATE FILES_UPDATE2 FILE_ALLOC_RANGE BUFFERS "
 	  "BUFFERS2 BUFFERS_UPDATE CLONE_BUFFERS, with tags, "
@@ -145,26 +141,26 @@ static const struct {
 	  "SYNC_CANCEL SEND_MSG_RING",
 	  "as the kernel" },
 	{ "PBUF_RING PBUF_STATUS, with PBUF_RING_MMAP and PBUF_RING_INC",
-	  "as the kernel, but up to 16 entries are read ahead; if the array is "
-	  "unmapped, only these remain" },
-	{ "PERSONALITY", "see *personality* above" },
-	{ "IOWQ_AFF IOWQ_MAX_WORKERS", "apply to all rings of the process" },
+	  "as the kernel, but the library reads up to 16 entries ahead" },
+	{ "PERSONALITY", "see *personality* in this table" },
+	{ "IOWQ_AFF IOWQ_MAX_WORKERS",
+	  "act on the workers of all rings of the process" },
 	{ "CLOCK",
 	  "as the kernel, but a relative wait by CLOCK_BOOTTIME does not count "
-	  "the machine's sleep" },
+	  "suspended time" },
 	{ "RESIZE_RINGS",
 	  "as the kernel, but old mappings show the new ring; EINVAL with "
-	  "NO_MMAP; ENOMEM with a low RLIMIT_FSIZE" },
+	  "NO_MMAP" },
 	{ "MEM_REGION, with MEM_REGION_TYPE_USER, MEM_REGION_REG_WAIT_ARG and "
 	  "REG_WAIT_TS",
-	  "as the kernel, but memory of the program is used in place. Memory "
-	  "of the ring, up to 1.5 GiB: ENOMEM with a low RLIMIT_FSIZE or "
+	  "as the kernel, but at most 1.5 GiB in the ring; ENOMEM with "
 	  "NO_MMAP" },
-	{ "QUERY", "as the kernel; the answers describe the library" },
+	{ "QUERY",
+	  "as the kernel; the answers describe the library, not the kernel" },
 	{ "NAPI", "EINVAL: only the kernel can poll network cards" },
-	{ "ZCRX_IFQ", "EINVAL: needs a network card's queue" },
+	{ "ZCRX_IFQ", "EINVAL: only the kernel has a network card's queue" },
 	{ "**What is newer than Linux 6.18**", "" },
-	{ "PBUF_RING with min_left", "as Linux 7.1" },
+	{ "PBUF_RING with min_left", "as in Linux 7.1" },
 	{ "SETUP_SQE_MIXED SETUP_SQ_REWIND, operations from NOP128 on, calls "
 	  "from ZCRX_CTRL on",
 	  "EINVAL, as in Linux 6.18" },
@@ -173,130 +169,125 @@ static const struct {
 /* Differences that do not fit into the table, worst first. */
 static const char *const others[] = {
 	"If the program unmaps a registered buffer (IORING_REGISTER_BUFFERS), "
-	"a waiting request fails with EFAULT, or writes into what is mapped "
-	"there later. The library keeps only the buffer's address; the kernel "
-	"keeps the memory. Cancel requests before you unmap a buffer.",
+	"a waiting request fails with EFAULT, or uses what is mapped there "
+	"later. The kernel keeps the memory. Cancel requests before you unmap "
+	"their buffer.",
 	"If the program unmaps an io_uring in its own memory "
 	"(`IORING_SETUP_NO_MMAP`) before it closes the ring, the process gets "
-	"SIGSEGV. The kernel keeps such memory; the library keeps it only if "
-	"it is MAP_SHARED. An mmap of the descriptor of such a ring fails with "
+	"SIGSEGV. The library keeps such memory only if it is MAP_SHARED; the "
+	"kernel always does. An mmap of such a ring's descriptor fails with "
 	"EPERM.",
 	"If one thread unmaps what a submission points to while another "
 	"submits it, the process may get SIGSEGV. In the kernel the request "
 	"fails with EFAULT.",
-	"If a process that shares an io_uring is killed, the others go on, and "
-	"each of their requests completes once. The killed process's "
-	"submissions complete at most once if the library had accepted them. "
-	"Another process submits the rest, perhaps the end of a chain without "
-	"its beginning. In the kernel, an io_uring_enter that has begun "
-	"finishes, and its requests complete. IORING_SQ_CQ_OVERFLOW may stay "
-	"set. If a parent is killed while it resizes the ring, its child may "
-	"lose completions.",
+	"If a process that shares an io_uring is killed, the other processes "
+	"go on, and each of their requests completes once. The killed "
+	"process's submissions complete at most once. Another process submits "
+	"those that the library had not accepted, perhaps the end of a chain "
+	"without its beginning. IORING_SQ_CQ_OVERFLOW may stay set. If a "
+	"parent is killed while it resizes the ring, its child may lose "
+	"completions. In the kernel, an io_uring_enter that has begun "
+	"finishes, and its requests complete.",
 	"A multishot receive may leave bytes in the socket until more arrive, "
 	"in these cases:\n"
-	"  - SO_RCVLOWAT is set after the receive's first completion filled "
-	"the buffer.\n"
-	"  - TCP_ULP (TLS) is set after a completion that did not fill the "
-	"buffer.\n"
+	"  - The program sets SO_RCVLOWAT after the receive's first completion "
+	"filled the buffer.\n"
+	"  - The program sets TCP_ULP (TLS) after a completion that did not "
+	"fill the buffer.\n"
 	"  - The socket is a stream other than TCP and Unix.",
-	"If the program unmaps an array of provided buffers "
-	"(IORING_REGISTER_PBUF_RING), requests find only the entries that were "
-	"read ahead, up to 16. The kernel keeps the array; the library reads "
-	"it in place. Do not change an entry that you have provided, or "
-	"withdraw it by decreasing the tail: the library may not notice. "
-	"Unregister an incremental array before you unmap it: the library "
-	"checks its memory only once for up to 64 requests.",
+	"The library reads an array of provided buffers "
+	"(IORING_REGISTER_PBUF_RING) in place, up to 16 entries ahead. If the "
+	"program unmaps the array, requests find only the entries already "
+	"read; the kernel keeps the array. Unregister an incremental array "
+	"before you unmap it. Do not change or withdraw a provided entry: the "
+	"library may not notice.",
 	"If the program unmaps a memory region of its own "
 	"(IORING_REGISTER_MEM_REGION), a wait with arguments in the region "
-	"fails with EFAULT; the kernel keeps the memory. A region in the "
-	"ring's memory can be mapped before it is registered.",
+	"fails with EFAULT. The kernel keeps the memory.",
 	"With IOSQE_ASYNC, these requests cannot be cancelled (EALREADY):\n"
 	"  - a read of an eventfd without O_NONBLOCK;\n"
 	"  - a write that does not fit into a pipe from which data was "
 	"spliced;\n"
 	"  - a splice or tee, if the library has no free descriptor, or if "
 	"someone else takes the socket's bytes first.",
-	"An accept on a socket without O_NONBLOCK blocks a worker, and cannot "
-	"be cancelled, if another process or thread takes the connection "
-	"first.",
+	"If another process or thread takes the connection first, an accept on "
+	"a socket without O_NONBLOCK blocks a worker, and cannot be cancelled.",
 	"A receive with MSG_ERRQUEUE from a socket that is hung up waits for "
-	"an error; in the kernel it fails with EAGAIN after 128 attempts.",
+	"an error. In the kernel it fails with EAGAIN after 128 attempts.",
 	"A read or write request on an io_uring's descriptor fails at once; in "
 	"the kernel it waits until the ring is ready.",
 	"A write request with RWF_* flags to an eventfd fails with EOPNOTSUPP, "
-	"or with EAGAIN if the eventfd is full and O_NONBLOCK. If such a "
-	"request writes 0 bytes, it succeeds.",
+	"or with EAGAIN if the eventfd is full and O_NONBLOCK. A write of 0 "
+	"bytes succeeds.",
 	"io_uring calls of a thread with its own descriptor table "
 	"(`unshare(CLONE_FILES)`) fail with EOPNOTSUPP.",
 	"OPENAT into the table of registered files needs a free descriptor for "
-	"a moment (else EMFILE). When the library closes that descriptor, the "
-	"process loses its record locks on the file (fcntl). With O_PATH, the "
-	"request fails with EBADF.",
-	"If RLIMIT_FSIZE is below 2176 MiB, an io_uring cannot become larger "
-	"(ENOMEM). Its memory then has no room for a memory region (ENOMEM) or "
-	"mapped arrays of provided buffers (EINVAL). A ring with "
-	"`IORING_SETUP_NO_MMAP` never has room for them, and any resize of it "
-	"fails with EINVAL.",
+	"a moment, else it fails with EMFILE. When the library closes that "
+	"descriptor, the process loses its record locks on the file (fcntl). "
+	"With O_PATH, the request fails with EBADF.",
+	"If RLIMIT_FSIZE is below 2176 MiB, an io_uring cannot grow (ENOMEM). "
+	"It also has no room for a memory region (ENOMEM) or mapped arrays of "
+	"provided buffers (EINVAL). A ring with `IORING_SETUP_NO_MMAP` never "
+	"has room for them, and cannot be resized (EINVAL).",
 	"After a resize (IORING_REGISTER_RESIZE_RINGS), an old mapping shows "
-	"the new ring; in the kernel it shows the abandoned old ring. The "
-	"resize reports the offset of the index array, which Linux 6.18 omits, "
-	"and sets neither IORING_SQ_NEED_WAKEUP nor IORING_SQ_TASKRUN. A "
-	"resize fails with EOVERFLOW if a 32-byte completion would wrap around "
-	"the new ring's end.",
+	"the new ring; in the kernel, the old one. The resize reports the "
+	"offset of the index array, which Linux 6.18 omits. It sets neither "
+	"IORING_SQ_NEED_WAKEUP nor IORING_SQ_TASKRUN. A resize fails with "
+	"EOVERFLOW if a 32-byte completion would wrap around the new ring's "
+	"end.",
 	"Arrays of provided buffers that the program maps (IOU_PBUF_RING_MMAP) "
 	"are 64 KiB apart. An array fails with ENOMEM if it has more than 4096 "
 	"entries and overlaps another array, or if its group is above 2047. "
-	"The memory can be mapped even if no array is registered.",
+	"The memory for arrays, and for a memory region, can be mapped before "
+	"they are registered.",
 	"If a program maps IORING_OFF_CQ_RING by its own `syscall` "
 	"instruction, it gets empty memory. Map at IORING_OFF_SQ_RING "
 	"(IORING_FEAT_SINGLE_MMAP), or use the C library's mmap() or "
 	"syscall().",
-	"A message (IORING_OP_MSG_RING) reaches the process's rings, and those "
-	"of its parent that it uses after fork; to other rings it fails with "
-	"EBADFD. A message reaches a ring with `IORING_SETUP_DEFER_TASKRUN` at "
-	"once; in the kernel, at the next call of the ring's thread.",
+	"A message (IORING_OP_MSG_RING) can be sent to the process's rings, "
+	"and to its parent's rings that the process has used after fork. To "
+	"other rings it fails with EBADFD. A message reaches a ring with "
+	"`IORING_SETUP_DEFER_TASKRUN` at once; in the kernel, at the next call "
+	"of the ring's thread.",
 	"A cancellation may fail with ENOENT just before the request's "
-	"completion appears. After the cancellation, the program may reuse the "
-	"request's memory even so.",
-	"A request with several errors may report another of these errors than "
-	"in the kernel, and report it earlier or later. A failed read or "
-	"receive uses up no selected buffer; in the kernel it may use one up.",
-	"Workers of the kernel execute these requests; the library executes "
-	"them like any others:\n"
-	"  - drained requests (IOSQE_IO_DRAIN);\n"
-	"  - requests linked after a request with IOSQE_ASYNC;\n"
-	"  - chains whose last submission in a call has IOSQE_IO_LINK.\n"
-	"\n"
-	"  A kernel worker does not wait for O_NONBLOCK files or an epoll's "
-	"events, ignores RWF_NOWAIT, and writes all to a blocking pipe or "
-	"socket. A bundle of sends fails there with ECANCELED.",
-	"If one call submits a drained request, PROVIDE_BUFFERS after it, and "
-	"then REMOVE_BUFFERS with IOSQE_ASYNC, the latter removes the provided "
-	"buffers. In the kernel REMOVE_BUFFERS is executed before "
-	"PROVIDE_BUFFERS.",
+	"completion appears. Even so, the program may reuse the request's "
+	"memory after the cancellation.",
+	"A request with several errors may report another one than in the "
+	"kernel, or report it earlier or later. A failed read or receive uses "
+	"up no provided buffer; in the kernel it may use one up.",
+	"In the kernel, workers execute drained requests (IOSQE_IO_DRAIN), "
+	"requests linked after one with IOSQE_ASYNC, and chains whose last "
+	"submission in a call has IOSQE_IO_LINK. A kernel worker does not wait "
+	"for O_NONBLOCK files or an epoll's events, ignores RWF_NOWAIT, and "
+	"writes all to a blocking pipe or socket. A bundle of sends fails "
+	"there with ECANCELED. The library executes such requests like any "
+	"others.",
+	"If one call submits a drained request, PROVIDE_BUFFERS, and "
+	"REMOVE_BUFFERS with IOSQE_ASYNC, REMOVE_BUFFERS removes the provided "
+	"buffers. The kernel executes REMOVE_BUFFERS before PROVIDE_BUFFERS.",
 	"A bundle (IORING_RECVSEND_BUNDLE) with IOSQE_ASYNC that sends nothing "
 	"has the result 0; in the kernel, ECANCELED.",
 	"A bundle that receives with MSG_WAITALL selects all its buffers when "
 	"it begins to wait. The kernel selects one buffer at a time, and puts "
 	"bytes into the wrong places of incremental buffers.",
-	"A send with IOSQE_BUFFER_SELECT selects its buffers at its first "
-	"attempt, after older sends of its socket; in the kernel, at once.",
-	"A receive with MSG_WAITALL whose message was cut (MSG_TRUNC, "
-	"MSG_CTRUNC) does not break its chain; in the kernel it does.",
+	"A send with IOSQE_BUFFER_SELECT selects its buffers when it is first "
+	"attempted, after older sends of its socket. In the kernel it selects "
+	"them at submission.",
+	"If a message of a receive with MSG_WAITALL is cut (MSG_TRUNC, "
+	"MSG_CTRUNC), the receive does not break its chain; in the kernel it "
+	"does.",
 	"If a request at the file position meets bad memory, it moves the "
 	"position by the bytes that it transferred. This holds for reads, for "
-	"writes to an O_APPEND file, and for direct reads and writes. In the "
-	"kernel, a direct request that the device completes later leaves the "
-	"position.",
+	"writes to an O_APPEND file, and for direct requests. In the kernel, a "
+	"direct request that the device completes later leaves the position.",
 	"If a program only reads its completion ring, a completion appears a "
 	"moment after the file is ready, when a library thread posts it. In "
-	"the kernel the call that makes the file ready, such as a write(2) to "
-	"a pipe, posts it. With a shared liburing, repeat io_uring_peek_cqe() "
-	"or io_uring_peek_batch_cqe(): these calls usually post the "
-	"completion.",
+	"the kernel, the call that makes the file ready posts it, such as a "
+	"write(2) to a pipe. With a shared liburing, io_uring_peek_cqe() and "
+	"io_uring_peek_batch_cqe() usually post the completion: repeat them.",
 	"An epoll reports an io_uring as writable even if its submission queue "
-	"is full; `poll` and `select` do not. An epoll accepts a ring once, by "
-	"whatever descriptor.",
+	"is full; `poll` and `select` do not. An epoll accepts a ring only "
+	"once, even by another descriptor.",
 	"In these cases a poll always reports an io_uring as ready:\n"
 	"  - A `poll` has more than 1024 descriptors.\n"
 	"  - A `select` has more than 256 rings, or a descriptor above 4095.\n"
@@ -309,38 +300,39 @@ static const char *const others[] = {
 	"A ring with `IORING_SETUP_DEFER_TASKRUN` is ready for poll as soon as "
 	"a request completes. In the kernel, a waiting poll is woken at the "
 	"ring thread's next call.",
-	"The library polls an io_uring by a descriptor of its own. If the "
-	"program replaces this descriptor, an epoll that has the ring reports "
-	"the ring until it ends. The epoll can then neither change nor remove "
-	"the ring (ENOENT).",
-	"If an io_uring that is in any epoll has had a completion, a multishot "
-	"poll of an epoll ends with its next completion. In the kernel the "
+	"In an epoll, a descriptor of the library stands for an io_uring. If "
+	"the program replaces this descriptor, the epoll reports the ring "
+	"until the ring ends, and can neither change nor remove it (ENOENT).",
+	"After any io_uring in any epoll has had a completion, a multishot "
+	"poll of an epoll ends with its next completion. In the kernel, the "
 	"poll ends only after a ring in the polled epoll has made that epoll "
 	"ready.",
 	"If another thread completes the TIMEOUT request that ends a wait, the "
 	"wait may return before requests linked to the timeout have begun.",
 	"If a call submits a timeout of a few nanoseconds and waits, the "
-	"timeout ends the wait. In the kernel it expires before the wait "
-	"begins, which then goes on.",
-	"A multishot timeout can be cancelled, however fast it is. In the "
-	"kernel, a very fast timeout on a ring with "
-	"`IORING_SETUP_DEFER_TASKRUN` may not be found, and repeats until the "
-	"ring is full.",
-	"If a poll's completion reaches a timeout's count, an update of this "
-	"poll that is linked to the timeout fails with EALREADY. In the kernel "
-	"the update succeeds.",
+	"timeout ends the wait. In the kernel the timeout expires before the "
+	"wait begins, and the wait goes on.",
+	"A multishot timeout can always be cancelled. In the kernel, a very "
+	"fast one on a ring with `IORING_SETUP_DEFER_TASKRUN` may not be "
+	"found, and repeats until the ring is full.",
+	"An update of a poll may be linked to a TIMEOUT with a count. If a "
+	"completion of this poll reaches the count, the update fails with "
+	"EALREADY; in the kernel it succeeds.",
+	"A FUTEX_WAIT, FUTEX_WAITV or WAITID request that must wait occupies a "
+	"worker. If `--workers` allows no further worker, the request does not "
+	"begin to wait. WAITID reports the exit of one given child at once, "
+	"other changes up to 50 ms late. With __WNOTHREAD but without P_PID or "
+	"P_PIDFD, it fails with EINVAL.",
 	"A NOP with IORING_NOP_FILE looks up its file when it is submitted, "
 	"even in a chain.",
-	"IORING_REGISTER_IOWQ_MAX_WORKERS and IORING_REGISTER_IOWQ_AFF act on "
-	"the workers of all rings of the process. IORING_REGISTER_IOWQ_AFF "
-	"accepts only processors that the process had at its start; a worker "
-	"moves before its next work item.",
+	"IORING_REGISTER_IOWQ_AFF accepts only processors that the process had "
+	"at its start; a worker moves before its next request.",
 	"A full ring with `IORING_SETUP_CQE_MIXED` keeps unread completions; "
 	"Linux 6.18 may overwrite one with padding.",
 	"inotify and fanotify do not report direct reads and writes that the "
-	"library hands to kernel AIO. With the kernel's io_uring and glibc's "
-	"POSIX AIO, such requests are reported. With `--backend=threads` or "
-	"`--backend=io_uring`, the library's are reported, too.",
+	"library hands to kernel AIO. They report such requests of the "
+	"kernel's io_uring, of glibc's POSIX AIO, and of the library with "
+	"`--backend=threads` or `--backend=io_uring`.",
 	"If a thread is cancelled (pthread_cancel) while it waits for an "
 	"io_uring or polls it, the ring's memory stays allocated until the "
 	"process ends. The same happens if a thread leaves such a poll by "

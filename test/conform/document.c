@@ -16,17 +16,18 @@ static const char head[] =
 	"<!-- Made from the table of test/conform by `make differences`. -->\n";
 
 static const char introduction[] =
-	"This page lists the intended differences of uaio from the kernel, and "
-	"of its POSIX AIO from glibc's. Each chapter begins with the "
-	"differences that a program notices most. The test cases of "
-	"`test/conform` run on uaio, and on the kernel or glibc. They fail if "
-	"a difference is not listed, or if a listed difference is gone.\n"
-	"Each table shows one test case. The column *result* names a value "
-	"that the test case prints. The columns *kernel* (or *glibc*) and "
-	"*uaio* have that value, with errors by name. `event:` means that the "
-	"request was accepted, and its event has the value. `*` stands for any "
-	"text. Some differences have no table: they depend on time, on the "
-	"system or on several processes.";
+	"This page lists where uaio intentionally differs from the kernel, and "
+	"its POSIX AIO from glibc's. Chapters begin with what programs notice "
+	"most. *The library* is uaio's `libuaio.so.0`. *Library threads* are "
+	"threads that it starts in the program's process; *workers* are those "
+	"that execute requests. *Direct* means O_DIRECT. uaio-run(1) explains "
+	"settings such as `--segments` or UAIO_SEGMENTS. "
+	"`doc/compatibility.md` lists bugs of glibc that uaio lacks.\n"
+	"The table below a difference shows one test case of `test/conform`. "
+	"The column *result* names a value that the test case prints. The next "
+	"columns have this value on the kernel (or glibc) and on uaio, with "
+	"errors by name. `event:` means that the request was accepted, and its "
+	"event has the value. `*` stands for any text.";
 
 /*
  * Prints text in lines as wide as a page. A newline in the text starts a paragraph.
