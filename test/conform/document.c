@@ -30,16 +30,19 @@ static const char introduction[] =
 	"event has the value. `*` stands for any text.";
 
 /*
- * Prints text in lines as wide as a page. A newline in the text starts a paragraph.
+ * Prints text in lines as wide as a page. A newline in the text starts a paragraph, or
+ * an item of a list if a dash follows. There is no empty line between items.
  */
 static void print_text(const char *text)
 {
 	size_t column = 0, len;
+	bool is_item = *text == '-';
 
 	putchar('\n');
 	for (; *text; text += len) {
 		if (*text == '\n') {
-			printf("\n\n");
+			printf(is_item && text[1] == '-' ? "\n" : "\n\n");
+			is_item = text[1] == '-';
 			column = 0;
 			len = 1;
 			continue;
@@ -107,25 +110,47 @@ static void print_showing(const struct row *row, const struct showing *showing)
 	}
 }
 
-static bool print_row(const struct row *row, const char *reference,
-		      const struct difference *difference, bool is_first)
+static bool has_told(const struct showing *showing)
+{
+	const struct pair *pair = showing->pairs;
+
+	while (pair->kernel && !is_told(pair))
+		pair++;
+	return pair->kernel;
+}
+
+/* Return: whether the test case shows the difference. */
+static bool shows(const struct row *row, const struct difference *difference)
 {
 	const struct showing *showing = row->differs;
-	bool is_shown = false;
+
+	while (showing && showing->difference &&
+	       showing->difference != difference)
+		showing++;
+	return showing && showing->difference;
+}
+
+/*
+ * Prints the fields by which the test case shows the difference.
+ * Return: whether there are any that the document shows.
+ */
+static bool print_row(const struct row *row, const char *reference,
+		      const struct difference *difference)
+{
+	const struct showing *showing = row->differs;
+	bool is_printed = false;
 
 	for (; showing && showing->difference; showing++) {
-		if (showing->difference != difference)
+		if (showing->difference != difference || !has_told(showing))
 			continue;
-		if (!is_first)
-			return true;
-		if (!is_shown)
+		if (!is_printed)
 			printf("\n| test case | result | %s | uaio |\n"
 			       "|---|---|---|---|\n",
 			       reference);
 		print_showing(row, showing);
-		is_shown = true;
+		is_printed = true;
 	}
-	return is_shown;
+	return is_printed;
 }
 
 static const char *reference_of(const struct group *group)
@@ -134,23 +159,23 @@ static const char *reference_of(const struct group *group)
 }
 
 /*
- * Prints the first test case that shows the difference, and how many other test cases
- * show it.
+ * Prints the first test case that shows the difference by fields of the document.
  * Return: whether any test case shows the difference.
  */
 static bool print_rows(const struct difference *difference)
 {
 	const struct group *group;
 	const struct row *row;
-	size_t nr = 0;
+	bool is_shown = false, is_printed = false;
 
 	for (group = groups; group->name; group++)
-		for (row = group->rows; row->name; row++)
-			nr += print_row(row, reference_of(group), difference,
-					!nr);
-	if (nr > 1)
-		printf("\nOther test cases that show it: %zu.\n", nr - 1);
-	return nr > 0;
+		for (row = group->rows; row->name; row++) {
+			is_shown |= shows(row, difference);
+			if (!is_printed)
+				is_printed = print_row(row, reference_of(group),
+						       difference);
+		}
+	return is_shown;
 }
 
 /* Return: whether a test case must show the difference. */
