@@ -88,10 +88,10 @@ const struct difference differs_not_blocked = {
 const struct difference differs_fifo_packets = {
 	.title = "A FIFO opened by its path is read as a stream",
 	.text = "If a writer puts a FIFO into packet mode (O_DIRECT by fcntl), "
-		"a read may return several packets as one. The library reads a "
-		"FIFO that was opened by its path with vmsplice(2), which "
-		"hides packet boundaries. To keep packets apart, use a "
-		"seqpacket socket or pipe2(O_DIRECT).",
+		"a read may return several packets as one. If the "
+		"program has opened a FIFO by its path, the library reads by "
+		"vmsplice(2), which hides packet boundaries. To keep packets "
+		"apart, use a seqpacket socket or pipe2(O_DIRECT).",
 };
 
 const struct difference differs_signals = {
@@ -484,9 +484,9 @@ static const struct difference differs_realtime = {
 static const struct difference differs_vfork = {
 	.title = "A child of vfork cannot make AIO calls",
 	.text = "A child of vfork runs in its parent's memory, so the library "
-		"takes it for the parent. The child must not make AIO calls, "
-		"which the kernel allows, but POSIX does not. Its close, dup2, "
-		"exec and _exit work as usual.",
+		"takes it for the parent. The child must not make AIO calls: "
+		"the kernel would allow them, but POSIX forbids them. Its "
+		"close, dup2, exec and _exit work as usual.",
 };
 
 static const struct difference differs_blocking_device = {
