@@ -48,10 +48,9 @@ struct difference {
 	 */
 	const char *text;
 	/*
-	 * Settings of the library, NAME=VALUE. If the setting `unless` is set, the
-	 * library behaves as the kernel does. If `with` is not NULL, the difference
-	 * exists only with one of the settings in `with`, which blanks separate. NULL:
-	 * no setting matters.
+	 * Settings of the library, NAME=VALUE; NULL: no setting matters. If `unless` is
+	 * set, the library behaves as the kernel does. `with` lists settings, separated
+	 * by blanks. The difference exists only if one of them is set.
 	 */
 	const char *unless, *with;
 };
@@ -69,7 +68,10 @@ struct showing {
 struct row {
 	const char *name; /* the behaviour, as a sentence */
 	void (*run)(void);
-	/* NULL, or an array whose last difference is NULL */
+	/*
+	 * the differences that the test case shows: NULL, or an array whose last
+	 * element has `difference` NULL
+	 */
 	const struct showing *differs;
 	/*
 	 * if add_row() made the test case: what run() tests (such as an operation), and
@@ -194,13 +196,13 @@ struct group {
 /* All groups; the last has no name. */
 extern const struct group groups[];
 
-/* The test case being run. */
+/* The test case that this process runs. */
 extern const struct row *this_row;
 
 /* Prints doc/differences.md. Return: the program's exit status. */
 int print_differences(void);
 
-/* System calls of kernel AIO */
+/* How test cases make the system calls of kernel AIO: by libaio or by syscall(2) */
 
 enum door { DOOR_LIBAIO, DOOR_SYSCALL };
 extern enum door door;
@@ -222,7 +224,7 @@ long call_pgetevents(aio_context_t ctx, long min_nr, long nr,
 long raw_getevents(aio_context_t ctx, long min_nr, long nr,
 		   struct io_event *events, struct timespec *timeout);
 
-/* Noting fields */
+/* Functions that note (print) fields */
 
 void note(const char *key, long value);
 void note_text(const char *key, const char *text);
@@ -244,7 +246,7 @@ _Noreturn void skip(const char *why);
 _Noreturn void broken(const char *step);
 #define REQUIRE(step) ((step) ? (void)0 : broken(#step))
 
-/* Steps that most test cases need */
+/* Constants and preparatory steps that most test cases need */
 
 #define KERNEL_ADDRESS ((void *)0xffff888000001000)
 #define MS 1000000L

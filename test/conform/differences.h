@@ -55,7 +55,7 @@ struct chapter {
 	const char *title;
 	const struct difference *const *differences; /* end with NULL */
 };
-/* The last chapter has no title. */
+/* All chapters. The last element of the array has no title. */
 extern const struct chapter chapters[];
 /* The differences that no test case can show. The last is NULL. */
 extern const struct difference *const *const not_shown;

@@ -30,8 +30,8 @@ static const char introduction[] =
 	"event has the value. `*` stands for any text.";
 
 /*
- * Prints text in lines as wide as a page. A newline in the text starts a paragraph, or
- * an item of a list if a dash follows. There is no empty line between items.
+ * Prints the text, broken into lines. A newline in the text starts a paragraph, or an
+ * item of a list if a dash follows. There is no empty line between items.
  */
 static void print_text(const char *text)
 {

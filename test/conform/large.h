@@ -37,11 +37,11 @@ int large_file(const char *name, size_t size, int flags);
 int open_again(int fd, int flags);
 
 /*
- * Requests of up to LARGE bytes, all in one shared buffer. A read prints its result,
- * the data read (.data), and whether it changed other memory (.astray). A write prints
- * its result and the content of file "f": the range written (.data), the rest of the
- * requested range (.left), and all other bytes (.around). The words of successive
- * writes have the hands 2, 3, ...
+ * Make a request of up to LARGE bytes. All requests use one shared buffer. A read
+ * prints its result, the data read (.data), and whether it changed other memory
+ * (.astray). A write prints its result and the content of file "f": the range written
+ * (.data), the remainder of the requested range (.left), and all other bytes (.around).
+ * The words of successive writes have the hands 2, 3, ...
  */
 void read_large(const char *key, aio_context_t ctx, int fd, size_t nbytes,
 		long long offset);
@@ -54,8 +54,8 @@ void write_flagged(const char *key, aio_context_t ctx, int fd, size_t nbytes,
 		   long long offset, unsigned int flags);
 
 /*
- * As read_large() and write_large(), but `by` bytes after the start of the shared
- * buffer.
+ * As read_large() and write_large(), but the memory of the request begins `by` bytes
+ * after the start of the shared buffer.
  */
 void read_moved(const char *key, aio_context_t ctx, int fd, size_t nbytes,
 		long long offset, int by);
@@ -73,15 +73,14 @@ int next_hand(void);
 void note_written(const char *key, long long nbytes, long long offset,
 		  long long res);
 /*
- * A failed or short write may have written bytes beyond its result (.left). After a
- * failed write .left is not printed. After a call of this function, .left is not
- * printed after a short write either. If .left has data that is neither a write's nor
- * zero, it is always printed.
+ * Declares that a short write may have changed bytes beyond its result (.left). From
+ * then on a short write prints .left only if it has data that is neither a write's nor
+ * zero. A failed write always prints .left only then.
  */
 void what_is_left_is_open(void);
 
 /*
- * Parts of the shared buffer, as an iovec. The first element is the highest in memory,
+ * Parts of the shared buffer, as an iovec. The first element has the highest address,
  * and one block lies between any two elements. A test case may change iov before it
  * makes a request.
  */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POSIX AIO for test cases: the functions of <aio.h>, by the names to which programs
- * are usually linked
+ * POSIX AIO for test cases
+ *
+ * The test cases are compiled with _FILE_OFFSET_BITS=64, as most programs are, so their
+ * aio_read() is aio_read64. rows-posix-notice.c tests the other names.
  *
  * Here glibc's own functions are the specification. glibc executes the requests of a
- * descriptor one after another, in a thread. So a test case makes a request wait by a
- * read of an empty pipe, and prints nothing that depends on when a thread runs.
+ * descriptor one after another, in a thread. So if a test case first submits a read of
+ * an empty pipe, later requests on the pipe wait. Test cases print nothing that depends
+ * on when a thread runs.
  */
 #ifndef CONFORM_POSIX_H
 #define CONFORM_POSIX_H
@@ -25,8 +28,8 @@ struct aiocb *request(int fd, const void *buf, size_t nbytes, off_t offset);
 /* Submits a read of an empty pipe; end_read(*ret_writer) completes it. */
 struct aiocb *waiting_read(int *ret_writer);
 /*
- * Submits a read of fd that waits, so that a test case can queue more requests after
- * it.
+ * Submits a read of fd, which must not be ready to be read. So the read waits, and the
+ * test case can queue more requests after it.
  */
 struct aiocb *waiting_read_of(int fd);
 void end_read(int writer);
@@ -63,9 +66,9 @@ void in_thread(void *(*call)(void *), void *arg);
 sigset_t block_signal(int signo);
 
 /*
- * A thread that waits until another thread, the sleeper, sleeps. If signo is 0, it then
- * completes a read. Otherwise it sends the signal whenever the sleeper sleeps, until
- * the test case sets is_over.
+ * A waker thread, which waits until another thread, the sleeper, sleeps. If signo is 0,
+ * the waker then completes the read of a pipe by writing to `writer`. Otherwise it
+ * sends the signal whenever the sleeper sleeps, until the test case sets is_over.
  */
 struct waker {
 	pid_t sleeper;
@@ -75,9 +78,9 @@ struct waker {
 };
 void wake_this(struct waker *waker);
 /*
- * Starts a thread that sends several signals to the calling thread: it waits before
- * each signal until the calling thread sleeps. After the last signal it waits once
- * more, and then completes the read.
+ * Starts a waker thread that sends several signals to the calling thread. Before each
+ * signal, the waker waits until the calling thread sleeps. After the last signal it
+ * waits so once more, and then completes the read.
  */
 void signal_this_and_end(struct waker *waker);
 

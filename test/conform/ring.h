@@ -27,12 +27,13 @@ struct ring {
 };
 
 /*
- * ring_watch() starts to watch a ring. ring_forget() stops, because the ring is gone or
- * its requests still run.
+ * ring_watch() starts to watch a ring, and ring_forget() stops. Test cases call
+ * ring_forget() if the ring is gone, its requests still run, or its content depends on
+ * timing.
  */
 void ring_watch(aio_context_t ctx);
 void ring_forget(aio_context_t ctx);
-/* The client has moved the ring with mremap(). */
+/* Call this after the test case has moved the ring with mremap(). */
 void ring_moved(aio_context_t from, aio_context_t to);
 
 /*

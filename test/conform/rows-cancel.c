@@ -219,8 +219,8 @@ static void *submit_it(void *arg)
 }
 
 /*
- * Waits until io_submit has returned, or its thread sleeps. If io_submit blocks, the
- * test case writes to the pipe, which completes the read.
+ * Waits until io_submit has returned, or the thread in io_submit sleeps. If that thread
+ * sleeps, the test case writes to the pipe, which completes the read.
  */
 static void cancel_stream_read(void)
 {

@@ -158,7 +158,7 @@ static const struct situation situations[] = {
 		{ END, 0 }) },
 
 	/*
-	 * Others
+	 * Other kinds of files
 	 */
 	{ "a FUSE server's read waits for a request", FUSE_SERVER,
 	  STEPS({ READ, 16384 }, { END, 0 }, { READ, 16384 }, { WAITS, 1 },

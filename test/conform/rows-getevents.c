@@ -264,9 +264,9 @@ static int count_at_once(aio_context_t ctx, struct iocb *cb)
 }
 
 /*
- * Prints whether the event is there when io_submit has returned. If a busy disk delays
- * two successive writes, the library gives the next writes to a worker for a moment. So
- * the test case may have to try again later.
+ * Prints how many of 50 events are there when their io_submit has returned. If a busy
+ * disk delays two successive writes, the library gives the next writes to a worker for
+ * a moment. So the test case may have to try again later.
  */
 static void note_at_once(const char *key, aio_context_t ctx, struct iocb *cb)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Addresses in user space that are not mapped, or that do not allow the access. The
- * kernel fails with EFAULT. The library faults on such a pointer, except in io_setup,
- * unless UAIO_STRICT=1 makes it check pointers first. These test cases run twice,
- * without and with UAIO_STRICT=1. With UAIO_STRICT=1 no difference is allowed.
+ * kernel fails with EFAULT. By default the library checks such a pointer only in
+ * io_setup; in its other functions it faults. With UAIO_STRICT=1 the library checks
+ * pointers first. These test cases run twice, without and with UAIO_STRICT=1. With
+ * UAIO_STRICT=1 no difference is allowed.
  */
 #include <fcntl.h>
 #include <limits.h>

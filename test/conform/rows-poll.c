@@ -113,7 +113,10 @@ static void poll_later(void)
 	note_pending("once", ctx);
 }
 
-/* Return: how many events an io_getevents that does not wait has found. */
+/*
+ * Polls a pipe, and makes the pipe readable.
+ * Return: how many events an io_getevents that does not wait then finds.
+ */
 static int poll_and_look_once(void)
 {
 	aio_context_t ctx = new_context(8);

@@ -197,7 +197,7 @@ static void same_member_again(void)
 }
 
 /*
- * Waiting
+ * Lists with LIO_WAIT
  */
 
 static void until_all(void)
@@ -307,12 +307,15 @@ static void cancelled_member(void)
 }
 
 /*
- * Notification
+ * How lists and their members are notified
  */
 
 static sigset_t set;
 
-/* Waits up to so many seconds for the signal, and prints the signal's data. */
+/*
+ * Waits for the signal, and prints its data. The wait takes at most `seconds` seconds,
+ * or 50 ms if `seconds` is 0.
+ */
 static void note_signal(const char *key, time_t seconds)
 {
 	const struct timespec timeout = { .tv_sec = seconds,

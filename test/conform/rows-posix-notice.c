@@ -214,7 +214,7 @@ static void unknown_kinds(void)
 }
 
 /*
- * Functions
+ * Notification functions, which a thread calls (SIGEV_THREAD)
  */
 
 static struct {
@@ -405,8 +405,8 @@ static void chain_of_calls(void)
 }
 
 /*
- * All calls of the notification function wait for each other, so each needs a thread of
- * its own.
+ * Each call of the notification function waits until all calls have begun, so each call
+ * needs its own thread.
  */
 static pthread_barrier_t all;
 
@@ -484,7 +484,7 @@ static void attributes_gone(void)
 }
 
 /*
- * Names
+ * The names and the symbol versions of the functions
  */
 
 static void names_64(void)

@@ -299,7 +299,7 @@ static void with_duplicates(void)
 }
 
 /*
- * Signals
+ * Signals that interrupt a wait
  */
 
 static volatile sig_atomic_t nr_handled;
@@ -394,7 +394,7 @@ static void in_handler_of_suspend(void)
 }
 
 /*
- * Cancelled threads
+ * Threads that are cancelled in aio_suspend()
  */
 
 struct sleeper {

@@ -349,7 +349,7 @@ static void try_syncs(void)
 }
 
 /*
- * Others
+ * Effects of requests on files, limits and members of the aiocb
  */
 
 static void appended(void)

@@ -374,8 +374,9 @@ static void lists(void)
 }
 
 /*
- * Prints which buffers of a list remain, and removes them. Of an array, prints the
- * head, and registers an empty array in its place.
+ * Prints what remains of the buffer group. Of a list, it prints which buffers remain,
+ * and removes them. Of an array (group 3), it prints the head, and registers an empty
+ * array in its place.
  */
 static void note_fate(const char *key, struct uring *ring, int group)
 {
@@ -582,7 +583,7 @@ static void waiting(int group)
 	note_head("first", &ring, 3);
 	read_to(&ring, group, ends[0], 10);
 	try_sqe("none", &ring);
-	/* Cancels a read that waits. */
+	/* Cancel a read that waits. */
 	some("provide_one", &ring, group, 3, 1);
 	target = read_to(&ring, group, ends[0], 10)->user_data;
 	uring_submit(&ring);
@@ -592,8 +593,8 @@ static void waiting(int group)
 	note_cqes("cancelled", &ring, 2);
 	note_head("cancelled", &ring, 3);
 	/*
-	 * While a read waits, removes its buffer (of a list), or lets a read of another
-	 * pipe select the buffer (of an array).
+	 * While a read waits, take away the only buffer. From a list (group 1), remove
+	 * the buffer. From an array, let a read of another pipe select the buffer.
 	 */
 	some("provide_another", &ring, group, 4, 1);
 	read_to(&ring, group, ends[0], 10);
@@ -827,7 +828,10 @@ static void incremental_waiting(void)
 	note_entry("third", 2);
 }
 
-/* Several reads fill one buffer in turn. Meanwhile the client unmaps the array. */
+/*
+ * Several reads fill one buffer in turn. Meanwhile the client makes the array of
+ * buffers inaccessible, unmaps it, and maps other memory there.
+ */
 static void taken_away(void)
 {
 	enum { ARRAY_BYTES = 4096 };

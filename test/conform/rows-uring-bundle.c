@@ -962,7 +962,8 @@ static unsigned describe_turns(struct uring *ring, uint32_t nr, char *ret,
 
 /*
  * Sends messages, each as large as one buffer, to several sockets. Receives them by a
- * multishot receive on each socket. Passes on the results of describe_turns().
+ * multishot receive on each socket.
+ * Return: the largest lead. *ret: the order of the completions (describe_turns()).
  */
 static unsigned take_turns(uint32_t how, uint32_t len, unsigned nr_messages,
 			   uint32_t nr_completions, char *ret, size_t bytes)

@@ -466,7 +466,7 @@ static void read_by_a_thread(void)
 }
 
 /*
- * By io_uring_register(2)
+ * Cancelling by io_uring_register(2) (IORING_REGISTER_SYNC_CANCEL)
  */
 
 static long cancel_now(const struct uring *ring,

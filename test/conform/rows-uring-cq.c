@@ -182,7 +182,7 @@ static void in_order(void)
 }
 
 /*
- * The eventfd
+ * The ring's eventfd (IORING_REGISTER_EVENTFD)
  */
 
 static long read_count(int fd)

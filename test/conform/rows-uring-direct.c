@@ -186,8 +186,8 @@ static void ranges(void)
 }
 
 /*
- * The kernel chooses the next free slot by the slot that was opened or closed most
- * recently.
+ * The kernel searches for a free slot from a hint on. Opening a file in a slot sets the
+ * hint to the next slot; closing a slot sets the hint to that slot.
  */
 static void hints(void)
 {

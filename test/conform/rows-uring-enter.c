@@ -213,7 +213,7 @@ static void indices_wrap(void)
 }
 
 /*
- * Waiting
+ * Waiting for completions
  */
 
 static void wait_for_none(void)
@@ -361,7 +361,7 @@ static void wait_for_too_many(void)
 }
 
 /*
- * Signals
+ * Signals during a wait
  */
 
 static volatile sig_atomic_t nr_caught;

@@ -245,7 +245,7 @@ static void other_calls(void)
 }
 
 /*
- * Readiness
+ * A ring's descriptor in poll(), select() and epoll
  */
 
 static void note_poll(const char *key, int fd)
@@ -350,8 +350,8 @@ static void by_edge(void)
 }
 
 /*
- * Edge-triggered epoll: each io_uring_enter that moves overflowed completions into the
- * ring is reported.
+ * An edge-triggered epoll reports each io_uring_enter that moves overflowed completions
+ * into the ring.
  */
 static void by_edge_of_overflow(void)
 {
@@ -416,7 +416,7 @@ static void timeout_wakes(void)
 }
 
 /*
- * Other processes and threads
+ * A ring that several processes or threads use
  */
 
 static struct uring inherited;

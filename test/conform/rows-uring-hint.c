@@ -465,8 +465,8 @@ static void memory_ends(struct uring *ring)
 }
 
 /*
- * A receive does not return all data of the socket: the rest follows an urgent mark, or
- * was sent with descriptors.
+ * A receive does not return all data of the socket: the remaining data follows an
+ * urgent mark, or was sent with descriptors.
  */
 static void parts_of_a_stream(void)
 {

@@ -495,7 +495,7 @@ static void copy(const char *key, struct uring *ring, const int files[2],
 	note("written_at", lseek(files[1], 0, SEEK_CUR));
 	note("size", lseek(files[1], 0, SEEK_END));
 	REQUIRE(lseek(files[1], 0, SEEK_SET) == 0);
-	/* Prints the bytes that a broken chain has left in the pipe. */
+	/* Print how many bytes a broken chain has left in the pipe. */
 	if (fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0)
 		note("left", read(ends[0], buf, sizeof(buf)));
 	fcntl(ends[0], F_SETFL, 0);

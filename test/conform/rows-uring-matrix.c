@@ -59,7 +59,7 @@ static void note_sqe(const char *key, const struct io_uring_sqe *sqe)
 }
 
 /*
- * Fields
+ * Test cases that change one field of the SQE
  */
 
 #define SPOILT(text, field, value)                                 \
@@ -148,7 +148,7 @@ static void spoil_fields(void)
 }
 
 /*
- * Flags
+ * Test cases that set an IOSQE_* flag
  */
 
 static const struct {
@@ -288,7 +288,7 @@ static void use_fixed_files(void)
 }
 
 /*
- * Files
+ * The kinds of files
  */
 
 static int open_closed(void)
@@ -392,7 +392,7 @@ static const struct {
 	{ "ring", open_ring },
 };
 
-/* Return: whether this operation waits for a file that is never ready. */
+/* Return: whether this operation waits for ever on the file that `open` opens. */
 static bool waits_for(int (*open)(void))
 {
 	int opcode = this_op()->opcode;

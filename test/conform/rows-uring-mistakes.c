@@ -66,7 +66,7 @@ static void note_call(const char *key, struct uring *ring, uint32_t nr)
 }
 
 /*
- * Memory
+ * Requests with invalid addresses of memory
  */
 
 static const struct {
@@ -395,7 +395,7 @@ static void options_of_a_wait(void)
 }
 
 /*
- * Buffers
+ * Requests with mistakes that select a provided buffer
  */
 
 static void provide(struct uring *ring)

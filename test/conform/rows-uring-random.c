@@ -95,7 +95,10 @@ static void patient_reads(void)
 	note_waits("timerfd", &ring);
 }
 
-/* A mistake that is found before the request begins ends the submission. */
+/*
+ * If the kernel finds an invalid argument before it starts a request, the submitting
+ * call stops after that request.
+ */
 static void early_mistakes(void)
 {
 	struct uring ring = new_uring(4, 0);
@@ -272,8 +275,8 @@ static struct io_uring_sqe *removes(struct uring *ring, int group)
 
 /*
  * The second request of a chain starts only when all requests of its submission have
- * started. The same holds for the first request that is submitted after a drain, but
- * not for later requests.
+ * started. After a drain, the first request that the program submits also starts only
+ * then. The requests that follow it do not wait.
  */
 static void starts_at_the_end(void)
 {
@@ -528,8 +531,8 @@ static void chooses_at_the_end(void)
 }
 
 /*
- * With IOSQE_ASYNC, multishot requests wait even if a flag (such as MSG_DONTWAIT) forbids
- * it.
+ * With IOSQE_ASYNC, multishot requests wait even if they have a flag against waiting,
+ * such as MSG_DONTWAIT.
  */
 static void shots_that_must_not_wait(void)
 {

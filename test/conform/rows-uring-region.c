@@ -352,7 +352,7 @@ static void for_a_child(void)
 }
 
 /*
- * CLOCK
+ * IORING_REGISTER_CLOCK
  */
 
 struct clock {

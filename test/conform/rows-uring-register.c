@@ -47,7 +47,7 @@ static void opcodes(void)
 }
 
 /*
- * PROBE
+ * IORING_REGISTER_PROBE
  */
 
 static struct io_uring_probe *new_probe(void)
@@ -100,7 +100,7 @@ static void probe_arguments(void)
 }
 
 /*
- * BUFFERS
+ * IORING_REGISTER_BUFFERS
  */
 
 static char memory[65536];
@@ -318,8 +318,8 @@ static void failed_with_tags(void)
 					    &reg, sizeof(reg)));
 	note("tags", uring_settle(&ring));
 	/*
-	 * The two failed registrations must have left nothing, so both tables can be
-	 * registered now.
+	 * The two failed registrations must have registered nothing. So both tables can
+	 * be registered now.
 	 */
 	two[1].iov_base = memory;
 	reg.data = (uintptr_t)two;
@@ -358,7 +358,7 @@ static void buffers_unmapped(void)
 }
 
 /*
- * RING_FDS
+ * IORING_REGISTER_RING_FDS
  */
 
 static void ring_fds(void)
@@ -442,7 +442,7 @@ static void ring_fds_arguments(void)
 }
 
 /*
- * The rest
+ * Other opcodes of io_uring_register
  */
 
 static void enable_arguments(void)

@@ -37,9 +37,9 @@ static long resize_to(struct uring *ring, uint32_t sq_entries,
 }
 
 /*
- * Prints heads, tails, flags and counts of the rings. Leaves out NEED_WAKEUP and
- * TASKRUN: after a resize the kernel sets these flags, for a moment or for ever. They
- * are only advice.
+ * Prints heads, tails and flags of both queues, and the counts `dropped` and
+ * `overflow`. Leaves out NEED_WAKEUP and TASKRUN, because the kernel sets these flags
+ * after a resize, for a moment or for ever. The two flags only advise the client.
  */
 static void note_words(const char *key, const struct uring *ring)
 {

@@ -14,7 +14,7 @@
 #include "differences.h"
 #include "uring.h"
 
-/* A request of the first ring polls the second ring. */
+/* In most test cases, a request of the ring `first` polls the ring `second`. */
 static struct uring first, second, third;
 static int quiet[2];
 static char buffer[8];
@@ -54,7 +54,7 @@ static void nop(struct uring *ring)
 struct way {
 	void (*submit)(void);
 	void (*end)(void);
-	uint32_t nr; /* completions */
+	uint32_t nr; /* completions that the second ring then has */
 };
 
 static void submit_nop(void)

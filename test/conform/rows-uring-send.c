@@ -127,8 +127,9 @@ static char *short_memory(size_t bytes)
 }
 
 /*
- * Sends from a buffer. If the buffer is longer than one call can send, prints how much
- * of the buffer is left.
+ * Sends from a provided buffer that claims to have up to 4 GiB, of which 10 bytes are
+ * accessible. Prints the buffer's length afterwards, because a send shortens an
+ * incremental buffer.
  */
 static void too_long(void)
 {
@@ -375,8 +376,8 @@ static void send_all(struct uring *ring, unsigned how, int fd, char *memory,
 }
 
 /*
- * Sends memory of which only a part is accessible. With MSG_WAITALL that part is sent;
- * the rest waits for room, and then fails.
+ * Sends memory of which only a part is accessible. With MSG_WAITALL the request sends
+ * this part, then waits for room to send the inaccessible part, and then fails.
  */
 static void memory_ends(void)
 {

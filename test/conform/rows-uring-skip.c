@@ -81,7 +81,7 @@ static struct io_uring_sqe *one(struct uring *ring, char kind,
 	case 'z': /* a zero-copy send, with a second completion */
 		return sqe_rw(ring, IORING_OP_SEND_ZC, end_of_pair(), buf, 1,
 			      0);
-	case 'w': /* waits */
+	case 'w': /* a poll that waits for ever */
 		sqe = sqe_of(ring, IORING_OP_POLL_ADD, quiet_pipe());
 		sqe->poll32_events = POLLIN;
 		return sqe;

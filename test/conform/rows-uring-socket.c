@@ -236,7 +236,7 @@ static void peeks(void)
 	try_sqe("oob", &ring);
 }
 
-/* Messages */
+/* SENDTO, SENDMSG and RECVMSG */
 
 static void to_an_address(void)
 {
@@ -405,7 +405,10 @@ static struct io_uring_sqe *recvmsg_of(struct uring *ring, int fd,
 	return sqe;
 }
 
-/* Prints what the received header contains, and closes received descriptors. */
+/*
+ * Prints msg_controllen and msg_flags of the received message. Closes the descriptor
+ * that the message carries.
+ */
 static void note_message(const char *key, const struct received *message)
 {
 	const struct cmsghdr *head = &message->control.head;
@@ -518,7 +521,7 @@ static void messages_in_chains(void)
 	}
 }
 
-/* Connections */
+/* Requests that accept and open connections */
 
 static struct io_uring_sqe *accept_of(struct uring *ring, int fd,
 				      uint32_t flags)
@@ -719,7 +722,10 @@ static void accepts_into_an_overflowed_ring(void)
 	note("left", uring_settle(&ring));
 }
 
-/* Multishot accepts: first while connections are pending, then while none are. */
+/*
+ * Accepts with ACCEPT_DONTWAIT: first while a connection is pending, then while none
+ * is.
+ */
 static void accepts_what_is_there_from(int flags)
 {
 	struct uring ring = new_uring(8, 0);
@@ -751,9 +757,7 @@ static void accepts_what_is_there_nonblock(void)
 	accepts_what_is_there_from(SOCK_NONBLOCK);
 }
 
-/*
- * Prints each shot (completion) that has arrived, and how the multishot request ends.
- */
+/* Waits for all shots (completions) of a multishot accept, and prints each. */
 static void note_shots(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;

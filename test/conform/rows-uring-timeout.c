@@ -229,8 +229,9 @@ static void count_of_several(void)
 }
 
 /*
- * If the completion counts of several timeouts are reached together, the timeouts
- * complete in the order of their counts, then of their age.
+ * If the completion counts of several timeouts are reached together, the timeout with
+ * the lowest count completes first. Timeouts with equal counts complete in the order of
+ * submission.
  */
 static void counts_end_together(void)
 {

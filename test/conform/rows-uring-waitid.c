@@ -132,7 +132,11 @@ static void descriptor_is_closed(void)
 static char bytes[8];
 static const struct iovec iov = { bytes, sizeof(bytes) };
 
-/* Prepares reads of fd, one for each way to read. Return: their number. */
+/*
+ * Prepares a read of fd for each way to read, and a no-op that is linked to the last
+ * read.
+ * Return: how many requests are prepared.
+ */
 static uint32_t put_reads(int fd)
 {
 	struct io_uring_sqe *sqe;

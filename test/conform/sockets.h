@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Sockets for test cases, connected and not */
+/* Functions that create sockets for test cases */
 #ifndef CONFORM_SOCKETS_H
 #define CONFORM_SOCKETS_H
 
 #include <netinet/in.h>
 #include <stddef.h>
 
-/* Connect two sockets with each other, of AF_UNIX or by TCP. */
+/*
+ * Create two sockets that are connected with each other: pair_of() by AF_UNIX,
+ * tcp_pair() by TCP.
+ */
 void pair_of(int type, int fds[2]);
 void tcp_pair(int fds[2]);
 
@@ -15,11 +18,14 @@ void send_bytes(int fd, const void *data, size_t len);
 
 /* Return: an address of the loopback device, with port 0. */
 struct sockaddr_in loopback(void);
-/* Return: a socket bound to a port of the loopback device, with its address. */
+/*
+ * Return: a socket that is bound to a free port of the loopback device. *address: its
+ * address.
+ */
 int bound_inet(int type, struct sockaddr_in *address);
-/* Return: a listening socket, made with socket(2)'s flags, and its address. */
+/* Return: a listening TCP socket. flags: for socket(2). *address: its address. */
 int listening(int flags, struct sockaddr_in *address);
-/* Return: a socket that is connected to a listening socket's address. */
+/* Return: a socket that is connected to the listening socket at this address. */
 int call(const struct sockaddr_in *address);
 
 #endif

@@ -63,8 +63,8 @@ static long make_call(const struct stream_request *request)
 }
 
 /*
- * Blocks all signals in this thread, because a signal does not interrupt a waiting
- * request.
+ * Blocks all signals in this thread: a signal would interrupt the call, but it would
+ * not interrupt the request for which the call stands.
  */
 static void *make_calls(void *arg)
 {

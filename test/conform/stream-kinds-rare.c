@@ -95,7 +95,7 @@ static void open_canonical(bool is_writer, struct ends *ret_ends)
 	REQUIRE(tcsetattr(ret_ends->own, TCSANOW, &mode) == 0);
 }
 
-/* Types nr bytes and one end of line into the terminal. */
+/* Types into the terminal: the end of a line if nr is 1, otherwise nr letters. */
 static void type(const struct ends *ends, size_t nr)
 {
 	memset(bytes, 'a', nr);

@@ -28,7 +28,7 @@ static bool is_of(const struct play *play, unsigned kinds)
 	return play->kind->bit & kinds;
 }
 
-/* Fills `bytes` with the next bytes that the other end expects. */
+/* Fills `bytes` with the bytes that the test case expects to read next from `peer`. */
 static void fill_pattern(struct play *play, char *bytes, size_t nr)
 {
 	size_t i;
@@ -38,7 +38,7 @@ static void fill_pattern(struct play *play, char *bytes, size_t nr)
 }
 
 /*
- * Requests
+ * Steps that make a request
  */
 
 static void cut_in_pieces(struct stream_request *request)
@@ -138,8 +138,8 @@ static void make_request(struct play *play, const struct step *step)
 }
 
 /*
- * Consumes events. If may_wait, waits for the first one. The eventfd may still report
- * events that were consumed before.
+ * Consumes events. If may_wait, first waits until there is an event. The eventfd may
+ * report an event that an earlier call has consumed. Then this call finds no event.
  * Return: false if the wait has timed out.
  */
 static bool take_events(struct play *play, bool may_wait)
@@ -224,7 +224,7 @@ static void note_end(struct play *play, const struct step *step)
 }
 
 /*
- * The ends
+ * Steps that act on `own` or `peer`
  */
 
 static bool is_ready(int fd, short events, int ms)

@@ -31,7 +31,10 @@ struct stream_request {
 	bool is_done;
 	long res;
 
-	/* set by the thread that made the call for this request */
+	/*
+	 * The thread that makes the call of this request sets both when the call has
+	 * returned.
+	 */
 	sem_t made;
 	atomic_bool is_made;
 };
@@ -41,7 +44,10 @@ struct play {
 	struct ends ends;
 	struct stream_request requests[REQUESTS_MAX];
 	size_t nr_requests;
-	/* whether concurrent requests may get the data in any order */
+	/*
+	 * concurrent requests may get the data in any order, so do not print what they
+	 * got
+	 */
 	bool is_order_open;
 
 	aio_context_t ctx;
@@ -68,7 +74,8 @@ struct play {
 };
 
 /*
- * stream-calls.c: for each way (enum way), a thread makes the requests as system calls
+ * Functions of stream-calls.c, which makes the requests as system calls (--calls). Each
+ * way (enum way) has a thread that makes its calls.
  */
 
 void calls_give(struct play *play, struct stream_request *request);

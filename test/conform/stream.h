@@ -41,10 +41,10 @@ enum {
 	PTY_SLAVE = 1 << 12,
 	FIFO_BOTH = 1 << 13,    /* one descriptor, O_RDWR, that is both ends */
 	PIPE_SPLICED = 1 << 14, /* a pipe from which data was spliced before */
-	LISTENER = 1 << 15,     /* a TCP socket */
+	LISTENER = 1 << 15,     /* a listening TCP socket */
 	INOTIFY = 1 << 16,
 
-	/* kinds of stream-kinds-rare.c */
+	/* kinds of files that stream-kinds-rare.c opens */
 	NETLINK = 1 << 17, /* messages from one program to another */
 	/* `own` sends to a socket that receives datagrams from any sender */
 	UNIX_SHARED = 1 << 18,
@@ -109,8 +109,8 @@ enum verb {
 	END_OF_STEPS,
 
 	/*
-	 * These steps make a request of nr bytes with RWF_* flags. Requests are
-	 * numbered from 0.
+	 * These steps make a request of nr bytes on `own` with RWF_* flags. The test
+	 * case numbers its requests from 0.
 	 */
 	READ,
 	READV,
@@ -153,7 +153,7 @@ enum verb {
 	/* VTIME of a noncanonical terminal, in tenths of a second */
 	LEAST_TIME,
 
-	/* elsewhere */
+	/* Steps that act on neither end */
 	PUT_SPOILT,    /* sends a UDP datagram of nr bytes, bad checksum */
 	SIGNAL_THREAD, /* signals only the thread that makes the requests */
 	SET_CLOCK,     /* moves the clock by a microsecond, or back */
@@ -174,8 +174,8 @@ struct situation {
 };
 
 /*
- * Make a test case of each situation for each kind of file in its set `kinds`. An entry
- * without a name ends the array.
+ * Adds test cases: each situation runs on each kind of file in its set `kinds`. An
+ * element without a name ends the array `situations`.
  */
 struct row;
 void add_situations(struct row rows[], size_t nr_max,

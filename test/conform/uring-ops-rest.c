@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The other operations of io_uring: operations without a file, and newer operations
+ * The operations of io_uring that uring-ops.c does not have: operations without a file,
+ * and newer operations
  */
 #include <fcntl.h>
 #include <sys/epoll.h>

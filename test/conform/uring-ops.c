@@ -21,8 +21,8 @@
 enum { FILE_BYTES = 8192, BUF_BYTES = 65536, PIPE_BYTES = 100 };
 
 /*
- * One page, followed by an inaccessible page, so that a request with a too large length
- * fails there.
+ * The buffer of all requests: one page, followed by an inaccessible page. So a request
+ * whose length is too large reaches inaccessible memory.
  */
 static char *buf;
 static struct iovec vectors[2];
@@ -70,7 +70,7 @@ static const void *name_to_unlink(void)
 }
 
 /*
- * Descriptors
+ * Functions that open the file of an operation
  */
 
 static int open_file(void)
@@ -97,7 +97,7 @@ static int reader(void)
 }
 
 /*
- * Fields
+ * Functions that fill in the SQE of an operation
  */
 
 static void fill_nothing(struct io_uring_sqe *sqe)
@@ -271,7 +271,7 @@ static void fill_alone(struct io_uring_sqe *sqe)
 }
 
 /*
- * Sockets
+ * Operations on sockets
  */
 
 enum { NR_MESSAGES = 4 };
@@ -292,7 +292,7 @@ static int connected(void)
 	return fds[0];
 }
 
-/* Return: a listening socket at the address in own_address. */
+/* Return: a listening TCP socket. Its address is in `address`. */
 static int listener(void)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0);

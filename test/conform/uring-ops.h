@@ -2,9 +2,9 @@
 /*
  * For each operation of io_uring, a request that is valid
  *
- * Test cases change one field of the valid request and print the result. Unchanged, the
- * request completes at once, however often it is filled in and submitted. Some requests
- * fail because what they name does not exist (for example ENOENT).
+ * Test cases change one field of the valid request and print the result. The unchanged
+ * request completes at once, however often a test case submits it. Some requests fail
+ * because the file or object that they name does not exist (for example ENOENT).
  */
 #ifndef CONFORM_URING_OPS_H
 #define CONFORM_URING_OPS_H
@@ -23,8 +23,8 @@ struct uring_op {
 };
 
 /*
- * The last element of each array has no name. The operations of uring_ops_rest are
- * newer.
+ * uring_ops_rest has the operations without a file, and newer operations. The last
+ * element of each array has no name.
  */
 extern const struct uring_op uring_ops[];
 extern const struct uring_op uring_ops_rest[];

@@ -130,8 +130,8 @@ static long place_of(const struct io_uring_cqe *cqe)
 }
 
 /*
- * Return: the index of the first request after those whose completions are already
- * printed.
+ * Return: the index of the first request that was prepared after the previous call of
+ * this function.
  */
 static long first_of(void)
 {

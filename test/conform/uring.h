@@ -63,7 +63,9 @@ uint32_t uring_settle(const struct uring *ring);
 /* Waits up to PATIENCE_MS. Return: whether nr completions are there. */
 bool uring_wait(struct uring *ring, uint32_t nr);
 /*
- * Waits for the completion with this user_data, and drops all earlier completions.
+ * Waits for the completion with this user_data, and drops the completions that precede
+ * it in the ring.
+ * Return: whether the completion has arrived.
  */
 bool uring_find(struct uring *ring, uint64_t user_data,
 		struct io_uring_cqe *cqe);
@@ -71,21 +73,25 @@ bool uring_find(struct uring *ring, uint64_t user_data,
 /* Prints key=RESULT, with the flags and any further members that are set. */
 void note_cqe(const char *key, const struct io_uring_cqe *cqe);
 /*
- * Waits for nr completions, and prints them as key.0, key.1, ... The number is the
- * position of the completion's request among the requests prepared since completions
- * were last printed. If completions are missing, or more have arrived, prints how many.
- * note_cqes() prints them in the order of these numbers, note_in_order() in the order
- * of arrival.
+ * Waits for nr completions, and prints each as key.N. N is the number of the
+ * completion's request. Requests are numbered from 0, and again from 0 after each call
+ * of these two functions or of try_sqe(). If completions are missing, or more have
+ * arrived, prints how many. note_cqes() prints the completions in the order of N,
+ * note_in_order() in the order of arrival.
  */
 void note_cqes(const char *key, struct uring *ring, uint32_t nr);
 void note_in_order(const char *key, struct uring *ring, uint32_t nr);
 /*
- * Submits the one prepared request and prints its result. Drops other completions.
+ * Submits the one prepared request. Prints and returns its result. Drops the
+ * completions of other requests.
  */
 long try_sqe(const char *key, struct uring *ring);
-/* Prints the completions that have arrived, without waiting. */
+/* Prints how many completions the ring has, without waiting. */
 void note_ready(const char *key, const struct uring *ring);
-/* Prints the heads, tails, flags and counts of both rings. */
+/*
+ * Prints heads, tails and flags of both queues, and the counts `dropped` and
+ * `overflow`.
+ */
 void note_rings(const char *key, const struct uring *ring);
 
 /* Constants for arrays of provided buffers, which older headers lack */
@@ -109,7 +115,7 @@ struct buf_status {
 void uring_provide(struct uring *ring, int group, void *memory, size_t bytes,
 		   int first, int nr);
 
-/* Return: ns as a duration for a timeout, not as an absolute time. */
+/* Return: a duration of ns nanoseconds, as the argument of a timeout. */
 struct __kernel_timespec span_of(long long ns);
 #define SPAN_SOON span_of(2 * MS)
 #define SPAN_NEVER span_of(3600 * 1000 * MS)
