@@ -23,7 +23,7 @@ enum { NR = 1000, FAR = 300, FIRST_OF_ENGINE = 512 };
 extern char **environ;
 
 /*
- * fork
+ * Children of fork()
  */
 
 /* Run requests of several kinds, so that the library creates threads and queues. */

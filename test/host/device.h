@@ -37,8 +37,8 @@ int host_device_direct(const struct host_device *device);
 void host_device_write(struct host_device *device, aio_context_t ctx, int fd,
 		       unsigned nr);
 /*
- * A context and a descriptor of a device. host_device_hold() creates the context for 4
- * * nr requests, and submits nr writes, which the device holds.
+ * A context, and a descriptor of a device. host_device_hold() creates the context with
+ * room for four times nr requests. Then it submits nr writes, which the device holds.
  */
 struct host_held {
 	aio_context_t ctx;

@@ -82,7 +82,7 @@ unsigned host_rounds(unsigned n)
 }
 
 /*
- * The six calls
+ * The six system calls of kernel AIO
  */
 
 static long result(long ret)
@@ -164,12 +164,12 @@ struct iocb host_poll(int fd)
 }
 
 /*
- * Blocks
+ * Writes of numbered blocks
  */
 
 enum { BLOCKS_MAX = 2048 };
 
-/* Aligned for O_DIRECT */
+/* The memory of the writes, aligned for O_DIRECT */
 static uint32_t blocks[BLOCKS_MAX][BLOCK / sizeof(uint32_t)]
 	__attribute__((aligned(4096)));
 
@@ -249,7 +249,7 @@ void host_reap_blocks(aio_context_t ctx, unsigned nr)
 }
 
 /*
- * Processes
+ * Starting processes, and waiting for them
  */
 
 pid_t host_start(int (*act)(void *arg), void *arg)
@@ -330,7 +330,7 @@ void host_return(int status)
 }
 
 /*
- * Examining the library and the machine
+ * Functions that examine the library and the machine
  */
 
 struct slowfs *host_slow(void)

@@ -59,8 +59,8 @@ bool host_is_uaio(void);
 bool host_is_sanitized(void);
 
 /*
- * Return: n, or fewer where a round takes long (HOST_DIRECT, HOST_FEW_ROUNDS,
- * sanitizers).
+ * Return: how many rounds to run: n, or fewer with a sanitizer, or if HOST_DIRECT or
+ * HOST_FEW_ROUNDS is in the environment. A round then takes long.
  */
 unsigned host_rounds(unsigned n);
 
@@ -88,7 +88,7 @@ struct iocb host_poll(int fd);
 void host_take_polled(int fd);
 
 /*
- * Writes of numbered blocks
+ * Writes of numbered blocks: each block contains its number
  */
 
 /*
@@ -109,7 +109,7 @@ void host_check_blocks(const char *path, unsigned nr);
 void host_reap_blocks(aio_context_t ctx, unsigned nr);
 
 /*
- * Processes
+ * Starting processes, and waiting for them
  */
 
 /* Memory that the supervisor shares with all its descendants. */
@@ -129,7 +129,10 @@ pid_t host_start(int (*act)(void *arg), void *arg);
 int host_finish(pid_t pid);
 int host_in_child(int (*act)(void *arg), void *arg);
 
-/* Set the step in the shared memory, on which other processes wait. */
+/*
+ * Set the step in the shared memory. host_await_step() waits until the step has been
+ * reached.
+ */
 void host_step(unsigned step);
 void host_await_step(unsigned step);
 /* Return: the state letter of the process's main thread in /proc; X if it has ended. */
@@ -141,12 +144,12 @@ void host_await_sleep(pid_t pid);
 _Noreturn void host_return(int status);
 
 /*
- * Examining the library and the machine
+ * Functions that examine the library and the machine
  */
 
 /*
- * Skip the test if the file system cannot be mounted.
- * Return: a slow file system mounted at ./slow; NULL without the library.
+ * Mount a slow file system at ./slow. Skip the test if that fails.
+ * Return: the file system; NULL without the library.
  */
 struct slowfs *host_slow(void);
 /*
@@ -170,7 +173,7 @@ int host_find_fd(int first, const char *word);
  */
 unsigned host_for_engine_threads(void (*act)(pid_t tid));
 
-/* the cases */
+/* The cases; each function is one CASE. */
 void leaving_slow(void);
 void leaving_behind_reads(void);
 void leaving_in_segments(void);

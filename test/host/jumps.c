@@ -62,7 +62,7 @@ static long enter(const struct uring *ring, uint32_t nr, uint32_t min)
 }
 
 /*
- * Jumps
+ * Handlers that leave a call by siglongjmp
  */
 
 static sigjmp_buf out;

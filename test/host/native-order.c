@@ -110,7 +110,7 @@ void native_order(void)
 }
 
 /*
- * Results
+ * Results at the end of the device, and after I/O errors
  */
 
 static char buf[2 * BLOCK] __attribute__((aligned(4096)));

@@ -26,7 +26,10 @@
 
 enum { NR = 64, STATUS = 42 };
 
-/* Whether this machine lets the process use the kernel's own AIO */
+/*
+ * Direct system calls, by which a case finds out whether it may use the kernel's own
+ * AIO
+ */
 
 /*
  * Make a system call that bypasses the library. The function must be inlined with a
@@ -75,7 +78,7 @@ bool native_is_possible(void)
 }
 
 /*
- * Requests
+ * Requests that the library passes on to the kernel's AIO
  */
 
 /* Create a file of NR allocated blocks, opened with O_DIRECT. */
@@ -121,7 +124,7 @@ static void work(aio_context_t ctx, int fd)
 }
 
 /*
- * Descriptors, quota
+ * No free descriptor, or no quota of kernel AIO left
  */
 
 static int live_without_descriptors(void *arg)

@@ -55,7 +55,7 @@ static void work_again(aio_context_t ctx)
 }
 
 /*
- * Leaving
+ * Ways to end the process while the device holds writes
  */
 
 static void by_exit(void)
@@ -140,7 +140,7 @@ void native_leaving(void)
 }
 
 /*
- * Children
+ * Children that are created while the device holds writes
  */
 
 static int live_as_child(void *arg)
@@ -180,7 +180,7 @@ void native_forking(void)
 }
 
 /*
- * Descriptors
+ * Replacing descriptors of the program and of the library
  */
 
 static void *release_soon(void *arg)
@@ -256,7 +256,7 @@ void native_numbers_of_engine(void)
 }
 
 /*
- * Events
+ * Ways to learn of an event
  */
 
 static sigjmp_buf before_sleep;
@@ -393,7 +393,7 @@ void native_told(void)
 }
 
 /*
- * Ending requests
+ * Destroying a context, and cancelling requests
  */
 
 void native_destroying(void)

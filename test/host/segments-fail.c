@@ -96,7 +96,7 @@ static void a_read_ends_at_the_end_of_the_file(void **state)
 }
 
 /*
- * Two faults
+ * Two segments of one request fail
  */
 
 static void release_segment(enum slowfs_op op, unsigned segment,

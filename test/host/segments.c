@@ -44,7 +44,7 @@ uint64_t handle;
 int fd;
 struct iocb iocb;
 
-static const struct shape *shape; /* that prepare() got last */
+static const struct shape *shape; /* that of the prepared request */
 static bool is_whole;
 static struct iovec iovs[IOVS_MAX];
 static unsigned nr_iovs;
@@ -255,7 +255,7 @@ bool are_writes_parallel(void)
 }
 
 /*
- * Around the tests
+ * Setup and teardown
  */
 
 void open_file(void)

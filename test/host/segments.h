@@ -65,13 +65,16 @@ void fill_file(void);
 #define SEGMENTS_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, segments_start, segments_stop)
 
-/* Return: the exit status; 77 (skipped) if no slow file system can be mounted. */
+/*
+ * Mount the slow file systems, and call run().
+ * Return: what run() returned; 77 (skipped) if no slow file system can be mounted.
+ */
 int segments_main(int (*run)(void));
 
 void set_at_once(unsigned at_once);
 /*
- * is_whole: from now on expect that the submitting thread executes requests without
- * splitting them.
+ * If is_whole, result_of() from now on assumes that the submitting thread executes each
+ * request without splitting it.
  */
 void expect_whole(bool is_whole);
 
@@ -106,7 +109,10 @@ void make_all_shapes(void);
  * queued.
  */
 void await_busy(unsigned nr);
-/* Return: whether FUSE executes direct writes of one file in parallel. */
+/*
+ * Return: whether FUSE executes direct writes of one file in parallel (since Linux
+ * 6.2).
+ */
 bool are_writes_parallel(void);
 
 #endif /* SEGMENTS_H */

@@ -103,7 +103,7 @@ static void set_up(unsigned nr)
 
 /*
  * Without the library, destroy only some contexts, because the kernel's io_destroy is
- * slow. The exit destroys the rest.
+ * slow. The kernel destroys the remaining contexts when the process exits.
  */
 static void end_all(unsigned nr)
 {

@@ -92,7 +92,7 @@ static void reap(const struct desk *desk)
 }
 
 /*
- * Calls
+ * The calls in which a thread sleeps
  */
 
 /*
@@ -331,7 +331,7 @@ void sleeps_as_it_was(void)
 }
 
 /*
- * Signals
+ * Signals that arrive during the sleep
  */
 
 static volatile sig_atomic_t nr_handled;
@@ -507,7 +507,7 @@ void sleeps_left_for_good(void)
 }
 
 /*
- * Threads
+ * Threads that are cancelled in a sleep, or share an epoll
  */
 
 /*
@@ -632,7 +632,11 @@ void sleeps_destroyed(void)
 	struct desk desk;
 	uint64_t count;
 
-	/* Another thread destroys the context, which does not wake this thread. */
+	/*
+	 * While this thread sleeps, another thread destroys the context. The
+	 * destruction need not wake this thread, so the other thread then writes to the
+	 * eventfd.
+	 */
 	set_up(&desk, EPOLLIN);
 	REQUIRE(host_submit(desk.ctx, &desk.iocb) == 1);
 	REQUIRE(pthread_create(&thread, NULL, destroy_asleep, &desk) == 0);
