@@ -77,7 +77,7 @@ static uint64_t hash(uint64_t start, const void *bytes, size_t nr)
 }
 
 /*
- * Completions
+ * Completions: record and print them
  */
 
 static void print_result(char *to, size_t size, bool is_fd, int32_t res)
@@ -132,7 +132,7 @@ static int by_text(const void *a, const void *b)
 }
 
 /*
- * Steps
+ * The steps of a world
  */
 
 bool await(struct ring *ring, uint64_t patience_us)
@@ -265,9 +265,7 @@ static bool step(struct ring *ring, unsigned number, uint64_t patience_us)
 	return has_ended || kind == KIND_TRACED;
 }
 
-/*
- * The end
- */
+/* The end of a world: print the contents of its files, pipes and sockets */
 
 static void print_file(const char *folder, const char *name)
 {

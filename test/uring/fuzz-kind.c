@@ -88,7 +88,7 @@ bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us)
 	return true;
 }
 
-/* Rings that are created disabled (IORING_SETUP_R_DISABLED) */
+/* Calls on a ring that is created disabled (IORING_SETUP_R_DISABLED) */
 
 static void tell(const char *what, unsigned step, long ret, uint32_t opcode)
 {
@@ -125,7 +125,7 @@ void live_disabled(struct ring *ring)
 }
 
 /*
- * Traces
+ * Marks for a trace of the program's memory accesses
  */
 
 static volatile uint64_t marks[NR_MARKS];

@@ -78,7 +78,7 @@ uint64_t memory(void)
 		return bad_address();
 	if (any(12) == 0)
 		return (uintptr_t)readonly + any(4096);
-	if (any(12) == 0) /* over the end */
+	if (any(12) == 0) /* memory that reaches over the end of the arena */
 		return (uintptr_t)arena + ARENA - any(64);
 	return (uintptr_t)arena +
 	       (any(2) ? any(ARENA) & ~4095u : any(ARENA - 4096));

@@ -79,9 +79,7 @@ static long register_array(int fd)
 	if (is_alone && is_in_arena(arg.array.ring_addr, bytes))
 		arg.array.ring_addr =
 			(uintptr_t)arrays + (uint64_t)world.nr_arrays++ * ARRAY;
-	/*
-	 * Fill the array that is registered with entries for buffers in the arena.
-	 */
+	/* Fill the array with entries that describe buffers in the arena. */
 	if (is_there) {
 		struct io_uring_buf *bufs = (void *)arg.array.ring_addr;
 
@@ -119,8 +117,8 @@ static void add_restriction(union register_arg *arg, uint32_t *nr,
 long register_likely_restrictions(struct ring *ring)
 {
 	/*
-	 * For the tested kernel: the number of its operations, of its register
-	 * operations, and the most restrictions that it accepts.
+	 * Numbers of the tested kernel: of its operations, of its register operations,
+	 * and of the restrictions that it accepts at most.
 	 */
 	enum { NR_OPS = 63, NR_REGISTER_OPS = 35, MOST = 110 };
 	union register_arg arg = { 0 };
@@ -226,7 +224,7 @@ long make_register(struct ring *ring, uint32_t *ret_opcode)
 	case IORING_REGISTER_SYNC_CANCEL:
 		return register_cancel(ring->uring.fd);
 	case IORING_REGISTER_IOWQ_MAX_WORKERS:
-	case IORING_REGISTER_IOWQ_AFF: /* of the process */
+	case IORING_REGISTER_IOWQ_AFF: /* affects the whole process */
 	case 33: /* to resize the ring would move its memory */ return 0;
 	default: return register_words(ring->uring.fd, opcode);
 	}

@@ -4,9 +4,10 @@
  * io_uring
  *
  * The program runs worlds (scenarios, see fuzz.h), one after another, until it has
- * submitted COUNT requests. It fails if an accepted request has no last completion, or
- * two; if a completion belongs to no request; if descriptors are left open; or if the
- * process dies.
+ * submitted COUNT requests. The last completion of a request lacks IORING_CQE_F_MORE.
+ * The program fails if an accepted request has no last completion, or two; if a
+ * completion belongs to no request; if descriptors are left open; or if the process
+ * dies.
  *
  * With a PATIENCE, in microseconds, it runs the worlds with numbers FIRST to LAST.
  * These are isolated: their results do not depend on time, and are printed
@@ -100,8 +101,8 @@ static uint32_t load(const uint32_t *from)
  */
 
 /*
- * Close the descriptors that the request has made, and the one that it should have
- * closed and did not.
+ * Close the descriptors that the request has created. If the request has failed, also
+ * close the descriptor that it should have closed.
  */
 static void clean_up(struct request *request, int32_t res)
 {
@@ -201,7 +202,10 @@ static long enter_some(struct ring *ring, uint32_t nr)
 	return uring_enter(ring->uring.fd, nr, 0, flags, NULL, 0);
 }
 
-/* Submit nr random requests. Take those back that the ring has not accepted. */
+/*
+ * Submit nr random requests. Remove those that the ring does not accept from the
+ * submission queue.
+ */
 void submit(struct ring *ring, uint32_t nr)
 {
 	const uint32_t *head = ring->uring.sq_head;
@@ -292,7 +296,8 @@ static void empty_pipes(void)
 /*
  * In the kernel, on a ring with DEFER_TASKRUN, a multishot timeout may expire faster
  * than the client reaps. Such a timeout always has a completion waiting, so a cancel
- * never finds it. It ends when the ring is full, so fill the ring.
+ * never finds it. It ends when the ring is full. So let the kernel post completions
+ * until the ring is full.
  */
 static void fill(const struct ring *ring)
 {

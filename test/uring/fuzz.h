@@ -4,9 +4,9 @@
  *
  * A world is one scenario: a few rings, and the things that requests on them may use.
  * These are descriptors of all kinds, paths in the program's own directory, addresses,
- * arguments. Requests combine these at random. Many requests are refused, and none
- * affects anything outside the world (fuzz-make.c). At the end of a world, everything
- * that belongs to it is removed.
+ * arguments. fuzz-make.c combines these at random in requests. The kernel or the
+ * library refuses many of the requests, and none affects anything outside the world. At
+ * the end of a world, the program removes everything that belongs to it.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -25,8 +25,8 @@
 #define PICK(list) ((list)[any(NR_ELEMENTS(list))])
 
 /*
- * This bit of user_data marks completions that are not counted: those of messages
- * (MSG_RING), and those that carry the tag of a registered file or buffer.
+ * The program does not count completions whose user_data has this bit: those of
+ * messages (MSG_RING), and those that carry the tag of a registered file or buffer.
  */
 #define EXTRA (UINT64_C(1) << 63)
 
@@ -46,19 +46,19 @@ enum kind {
 enum {
 	NR_RINGS = 3,
 	NR_FDS_MAX = 64,
-	NR_REQUESTS = 4096, /* of a world */
+	NR_REQUESTS = 4096, /* most requests of one world */
 	ARENA = 1 << 18,
 	/*
 	 * size of a gap without access after the arena; 2 * GAP readable bytes follow
 	 */
 	GAP = 4096,
 	NR_ARRAYS = 40,
-	ARRAY = ARENA, /* bytes of each */
+	ARRAY = ARENA, /* bytes of each array */
 	BATCH_MAX = 8,
 };
 
 struct request {
-	struct io_uring_sqe sqe; /* a copy of what was submitted */
+	struct io_uring_sqe sqe; /* a copy of the submitted SQE */
 	bool is_pending, is_silent, makes_fd;
 	uint8_t ring;
 	uint8_t opcode, flags;
@@ -105,19 +105,22 @@ uint32_t any(uint32_t n);
 void failed(const char *what, long number) __attribute__((noreturn));
 
 /* fuzz.c: submits requests, and handles their completions */
-/* Fill in and submit nr requests. Take those back that the ring does not accept. */
+/*
+ * Fill in and submit nr requests. Remove those that the ring does not accept from the
+ * submission queue.
+ */
 void submit(struct ring *ring, uint32_t nr);
 void take_all(struct ring *ring);
 /* Cancel all requests of a ring, and wait until they have completed. */
 void finish(struct ring *ring);
 
-/* fuzz-alone.c */
+/* fuzz-alone.c: runs an isolated world, and records how its requests complete */
 void live_alone(uint64_t patience_us);
 void note_alone(const struct request *request, const struct io_uring_cqe *cqe);
 void note_silent(unsigned place);
 /*
- * Reap until all requests that post a completion have done so, or the time is over.
- * Return: whether they all have.
+ * Reap until all requests that post a completion have done so, or patience_us is over.
+ * Return: whether all of them have posted a completion.
  */
 bool await(struct ring *ring, uint64_t patience_us);
 
@@ -162,7 +165,8 @@ uint32_t length(void);
 int some_fd(void);
 uint64_t some_user_data(void);
 /*
- * Return: an array that can be registered: of descriptors if is_file; else of vectors.
+ * Return: an array that a request can register: of descriptors if is_file; else of
+ * vectors.
  */
 void *some_table(bool is_file);
 void make_sqe(struct ring *ring, struct io_uring_sqe *sqe,

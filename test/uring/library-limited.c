@@ -294,7 +294,7 @@ void use_limited(void)
 {
 	drop_privileges();
 	if (make_rings() < NR_RINGS)
-		return; /* without the library */
+		return; /* the library is not loaded */
 	if (!nth(false, 0))
 		return; /* this kernel does not count rings */
 	assert(io_uring_mlock_size(NR_ENTRIES, 0) == 0);

@@ -15,7 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* socket of the program that gets only the ring's descriptor, and not its memory */
+/*
+ * At this descriptor, the program that gets only a ring's descriptor, and not the
+ * ring's memory, has its socket.
+ */
 enum { HERE = 60 };
 
 union control {

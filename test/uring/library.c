@@ -3,17 +3,17 @@
  * library WHAT: a program that is linked with liburing and prints the result of each
  * function
  *
- * old      functions of liburing 2.3. The output must be the same with the real liburing
- *          and with uaio.
- * newer    functions of later versions, which only uaio has here. The program ends at the
- *          first wrong result.
- * init     a ring and a request
+ * old      functions of liburing 2.3. The output must be the same with the real
+ *          liburing and with uaio.
+ * newer    functions of later versions, which only uaio has here. The program ends at
+ *          the first wrong result.
+ * init     creates a ring, and executes one NOP
  * peeks    prints how many completions are found without waiting
  * limited  rings of the kernel and of the library in one process (library-limited.c)
  * sent     sends a ring's descriptor by a socket, to this process and others
  * got      the unrelated program of `sent`: uses a ring of which it only has the
  *          descriptor
- * whose    prints the name of the file that has the functions
+ * whose    prints the name of the file that defines liburing's functions
  */
 #undef NDEBUG
 #include "library.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by library.c and the files beside it. */
+/* Functions that library.c and the files library-*.c share */
 #ifndef TEST_URING_LIBRARY_H
 #define TEST_URING_LIBRARY_H
 
@@ -28,12 +28,13 @@ void *find(const char *name);
 void use_newer(void);
 
 /*
- * library-sent.c; send_rings() executes a program that calls use_ring_of_stranger()
+ * library-sent.c: sends the descriptors of rings to processes. send_rings() executes a
+ * program that calls use_ring_of_stranger().
  */
 void send_rings(const char *program);
 void use_ring_of_stranger(void);
 
-/* library-limited.c */
+/* library-limited.c: uses rings of the kernel and of the library in one process */
 void use_limited(void);
 
 #endif /* TEST_URING_LIBRARY_H */
