@@ -46,7 +46,7 @@ static void must(bool ok, const char *what)
 }
 
 /*
- * Changes
+ * The changes of identity
  */
 
 static void drop_capabilities(void)
@@ -230,7 +230,7 @@ static void change_late(void)
 }
 
 /*
- * Requests
+ * The requests, and the ways to submit them
  */
 
 enum op {
@@ -238,12 +238,12 @@ enum op {
 	CREATE,
 	MKDIR,
 	UNLINK,
-	/* by path, on a FUSE server, which sees the submitter's ids */
+	/* requests by path on a FUSE server, which sees the ids of the submitter */
 	SERVED_OPEN,
 	SERVED_CREATE,
 	SERVED_MKDIR,
 	SERVED_UNLINK,
-	/* by descriptor */
+	/* requests on a descriptor */
 	WRITE,
 	FILL,
 	SERVED_READ,
@@ -253,7 +253,7 @@ enum op {
 
 static const struct {
 	const char *name;
-	uint32_t served_by; /* 0, or FUSE_* */
+	uint32_t served_by; /* opcode that FUSE gets; 0: none */
 } ops[NR_OPS] = {
 	[OPEN] = { "open", 0 },
 	[CREATE] = { "create", 0 },
@@ -516,7 +516,7 @@ static const struct {
 };
 
 /*
- * One change
+ * Making one change, then one request
  */
 
 static void make_file(const char *path, mode_t mode)
@@ -647,7 +647,7 @@ static void act(unsigned change, unsigned way, enum op op, int out)
 	exit(0);
 }
 
-static struct slowfs *server; /* or NULL */
+static struct slowfs *server; /* NULL: no FUSE server */
 
 /*
  * Print the ids with which the FUSE server got the call, and whether the child's
