@@ -16,7 +16,7 @@
 
 enum {
 	BLOCK = 4096,
-	MAX_LEN = 4 * BLOCK, /* of one request */
+	MAX_LEN = 4 * BLOCK, /* most bytes of one request */
 	MAX_BATCH = 17,
 };
 
@@ -29,8 +29,8 @@ struct batch {
 	/* the result that the request must have; by default, its full length */
 	long due[MAX_BATCH];
 	/*
-	 * for request i of the last reaped batch: the position of its event in the
-	 * batch's order of events
+	 * for request i of the batch that batch_reap() reaped most recently: the
+	 * position of its event among the batch's events
 	 */
 	int seen_as[MAX_BATCH];
 };
@@ -57,8 +57,8 @@ void batch_submit(struct batch *b, int first);
 void batch_reap(struct batch *b);
 
 /*
- * Check that, in the last reaped batch, the event of request `later` came after the
- * event of request `earlier`.
+ * Check the batch that batch_reap() reaped most recently: the event of request `later`
+ * must have come after the event of request `earlier`.
  */
 void batch_expect_after(const struct batch *b, int later, int earlier);
 

@@ -55,7 +55,7 @@ enum {
 	/* memory of a request, including guard bytes that must not change */
 	AREA = 2 << 20,
 	NR_THREADS = 4,
-	NR_SLOTS = 2, /* per thread */
+	NR_SLOTS = 2, /* most requests of a thread at once */
 	NR_PIECES = 64,
 	ODD = 104,     /* bytes of an incomplete block at the file's end */
 	RECORD = 1000, /* bytes in each append: whole words */
@@ -126,7 +126,7 @@ static uint32_t draw(struct thread *thread, uint32_t below)
 }
 
 /*
- * Words
+ * The words in the file
  */
 
 static uint64_t word_of(uint32_t number, int64_t offset)
@@ -287,7 +287,7 @@ static void give_memory(struct runner *runner)
 }
 
 /*
- * Requests
+ * Submitting and reaping requests
  */
 
 static void submit(struct thread *thread, struct runner *runner)
@@ -375,7 +375,7 @@ static bool reap(struct thread *thread, bool may_sleep)
 }
 
 /*
- * Concurrent changes
+ * Changes while requests are in flight
  */
 
 static int open_file(const char *name, int flags)
@@ -518,7 +518,7 @@ static void change_file(void)
 }
 
 /*
- * Begin and end
+ * Creating the file, and checking it at the end
  */
 
 static void make_file(const char *name)

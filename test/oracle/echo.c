@@ -32,7 +32,7 @@ struct connection {
 
 static struct io_uring ring;
 static struct io_uring_buf_ring *array;
-static struct connection *connections; /* by descriptor */
+static struct connection *connections; /* indexed by descriptor */
 static char *memory;
 static int next[NR_BUFFERS], bytes_of[NR_BUFFERS];
 static int listening;

@@ -18,13 +18,13 @@ enum what { END, ACCEPT, RECEIVE, SEND };
 
 struct connection {
 	bool is_at_end;
-	size_t asked, answered, sent; /* bytes */
+	size_t asked, answered, sent; /* bytes: in question, in answer, sent */
 	char question[ASKED_BYTES + 1];
 	char *answer; /* owns */
 };
 
 static struct io_uring ring;
-static struct connection **connections; /* by descriptor; owns */
+static struct connection **connections; /* indexed by descriptor; owns */
 static int listening, nr_connections;
 static char end[1];
 
@@ -89,8 +89,9 @@ static void make_answer(struct connection *with, size_t bytes)
 }
 
 /*
- * If the buffer begins with a whole HTTP request, remove it.
- * Return: whether it did.
+ * If the buffer begins with a whole HTTP request, remove the request and make its
+ * answer.
+ * Return: whether it did so.
  */
 static bool take_question(struct connection *from)
 {

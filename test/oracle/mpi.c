@@ -30,10 +30,10 @@
 
 enum {
 	BLOCK = 12288, /* in bytes: three pages, which is not a power of two */
-	BLOCKS = 48,   /* of each rank */
+	BLOCKS = 48,   /* blocks that each rank writes */
 	WORDS = BLOCK / 8,
 	ROUNDS = 4,
-	KILLED = 2,        /* the rank */
+	KILLED = 2,        /* the rank that is killed */
 	KILLED_ROUNDS = 8, /* rounds of rank KILLED before it is killed */
 	OTHER_ROUNDS = 40, /* rounds of the other ranks */
 };
@@ -94,7 +94,10 @@ static void await(MPI_Request *requests, int nr, int count)
 	}
 }
 
-/* Sync the file, so that the other ranks see this rank's writes. */
+/*
+ * Sync the file, then wait until all ranks have done so. Then each rank sees the writes
+ * of the others.
+ */
 static void publish(MPI_File file)
 {
 	check("MPI_File_sync", MPI_File_sync(file));
