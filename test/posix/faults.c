@@ -451,8 +451,8 @@ static double cpu_s(void)
 }
 
 /*
- * Keep 32 reads in flight until is_over is set. Only aio_error() tells the thread that
- * a read has completed.
+ * Keep 32 reads in flight until is_over is set. The thread learns only by aio_error()
+ * that a read has completed.
  */
 static void *read_by_polling(void *arg)
 {
