@@ -294,7 +294,7 @@ static void run_all(void)
 }
 
 /*
- * The bugs
+ * The mistakes
  */
 
 static void read_freed(void)

@@ -34,7 +34,7 @@ enum { BYTES = 64, GROUP = 7, NR = 4, ROUNDS = 20 };
 
 static const char text[] = "hello";
 static struct io_uring *ring;
-static int ends[2]; /* of a socket */
+static int ends[2]; /* a socket pair */
 
 static struct io_uring_cqe wait_for(void)
 {

@@ -58,7 +58,7 @@ static void skip(const char *why)
 	exit(SKIPPED);
 }
 
-/* files of a FUSE server, which answers when the program lets it */
+/* Starting the FUSE server, which answers when the program lets it */
 
 static struct slowfs *start_server(void)
 {
@@ -145,7 +145,7 @@ static void hold_kernel(void)
 	make_blocks(fs, SLOWFS_WRITE, open_device());
 }
 
-/* rings */
+/* The PLACEs that need a ring */
 
 static void finish(struct io_uring *ring, int pipe_end)
 {

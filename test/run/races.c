@@ -172,8 +172,9 @@ static void *use_carried(void *arg)
 		struct io_uring_sqe *sqe = io_uring_get_sqe(&own);
 
 		/*
-		 * The sanitizer has a context for requests (a fiber); linked requests
-		 * do not use it.
+		 * uaio check makes the memory accesses of a request on a fiber (a
+		 * context of the sanitizer), but not those of a linked request. So link
+		 * the read in every second round.
 		 */
 		io_uring_prep_nop(sqe);
 		sqe->flags |= i % 2 ? IOSQE_IO_LINK : 0;
@@ -303,15 +304,17 @@ static void forked(void)
 
 /*
  * The program replaces two functions of the sanitizer that uaio check calls. It calls
- * the first when it creates the one fiber (context of the sanitizer) that all requests
- * share. It calls the second when a completed read switches to that fiber.
+ * the first when it creates a fiber, which is a context of the sanitizer. The fiber
+ * `courier` orders completed reads before later requests. When uaio check has switched
+ * to that fiber, it calls the second function.
  */
 void __tsan_set_fiber_name(void *fiber, const char *name);
 void __tsan_acquire(void *at);
 void *__tsan_get_current_fiber(void);
 
 /*
- * both atomic; TO_BE_HELD: hold the next thread that switches to the fiber `courier`
+ * courier: the fiber. hold: if it is TO_BE_HELD, __tsan_acquire() holds the next thread
+ * that has switched to `courier`. Both are atomic.
  */
 static void *courier;
 static enum { NOT_HELD, TO_BE_HELD, HELD } hold;
