@@ -87,7 +87,7 @@ static void say(const char *what, long res)
 }
 
 /*
- * The filter
+ * The seccomp filter
  */
 
 struct spec {
@@ -175,7 +175,7 @@ static void install(const char *when, char *text)
 }
 
 /*
- * The six calls
+ * The six system calls of kernel AIO
  */
 
 static long result(long ret)
@@ -307,7 +307,7 @@ static bool take_over(void)
 }
 
 /*
- * What it does
+ * The steps of the program
  */
 
 /*
@@ -550,7 +550,7 @@ static void use_fork(void)
 	pid_t pid = fork();
 
 	if (pid < 0) {
-		say("fork", -EAGAIN); /* the filter's business */
+		say("fork", -EAGAIN); /* the filter may refuse fork() */
 		return;
 	}
 	if (pid == 0) {
