@@ -50,7 +50,7 @@ static void die(const char *what)
 }
 
 /*
- * io_uring
+ * Requests through a ring
  */
 
 static void open_ring(struct uring *ring)
@@ -98,7 +98,7 @@ static int do_read(void)
 }
 
 /*
- * Kernel AIO
+ * Requests through kernel AIO
  */
 
 static int do_aio(void)
@@ -140,8 +140,8 @@ static __thread int anchor;
 static volatile sig_atomic_t nr_handled, nr_foreign;
 
 /*
- * A signal handler. It counts its calls, and in nr_foreign those that run with the
- * thread-local variables of another thread: then `own` does not point to `anchor`.
+ * A signal handler that counts its calls. nr_foreign counts the calls that see the
+ * thread-local variables of another thread: there `own` does not point to `anchor`.
  */
 static void count(int sig)
 {
@@ -542,7 +542,7 @@ static int do_alternate(void)
 }
 
 /*
- * Processes
+ * Children, threads and programs that the program starts
  */
 
 static int status_of(pid_t pid)

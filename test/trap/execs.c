@@ -74,7 +74,7 @@ static int do_state(int argc, char **argv)
 }
 
 /*
- * The register gs
+ * What a program can do with the register gs
  */
 
 enum { SET_GS = 0x1001, GET_GS = 0x1004, HAS_FSGSBASE = 1 << 1 };
@@ -95,7 +95,7 @@ static int do_gs(void)
 }
 
 /*
- * The ways
+ * The ways to execute a program
  */
 
 static int by_execve(char **argv)
