@@ -34,8 +34,7 @@ static struct uaio_lock due_lock;
 void uaio_uring_bells_init(void)
 {
 	/*
-	 * In a child of fork() the copied lock may look held, by another thread of the
-	 * parent.
+	 * When the parent forked, one of its threads may have held the lock: reset it.
 	 */
 	due_lock = (struct uaio_lock){ 0 };
 	/*
@@ -186,9 +185,9 @@ static bool is_settled(struct uaio_uring *ring)
 	if (uaio_uring_is_shared(ring))
 		uaio_uring_share_look(ring);
 	/*
-	 * relaxed: the answer may be wrong in two cases. In one, a completion is being
-	 * posted: then the post rings the bell. In the other, another thread of the
-	 * client consumes completions during this poll.
+	 * relaxed: the answer may be outdated in two cases. If a completion is being
+	 * posted, the post rings the bell. If another thread of the client consumes
+	 * completions during this poll, either answer is acceptable.
 	 */
 	return has_some(ring) == load_relaxed(&ring->bell_state);
 }

@@ -166,13 +166,15 @@ void uaio_uring_bell_put_slowly(struct uaio_uring *ring);
  * after the ring has died, and then waits for ever.
  * Return: the bell's file, with a reference; NULL if fd is not a known ring, or the
  * bell cannot be made.
- * Context: the thread has entered (entry.h).
+ * Context: the thread has entered the library (entry.h).
  */
 struct uaio_file *uaio_uring_bell_file(int fd, bool *ret_is_full);
 
 /*
- * The function `polled` of struct uaio_sink (sink.h): the core calls it for a poll of a
- * ring.
+ * The function `polled` of struct uaio_sink (sink.h). The core calls it for a request
+ * that polls a ring: change the request to a poll of the ring's bell.
+ * Return: the bell's file, with a reference; NULL if the request's descriptor is not a
+ * known ring, or the bell cannot be made.
  */
 struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe);
 

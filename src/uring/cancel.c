@@ -90,8 +90,8 @@ struct by_client {
 	/* query the kernel whether a request's file is a duplicate of `file` */
 	bool asks;
 	/*
-	 * output: whether the last matching request sleeps in its system call (futex,
-	 * waitid)
+	 * output, used if a single request is cancelled: whether that request sleeps in
+	 * its system call (futex, waitid)
 	 */
 	bool *sleeps;
 };

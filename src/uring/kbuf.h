@@ -85,8 +85,8 @@ struct uaio_uring_choice {
 	bool is_own;
 
 	/*
-	 * The selected buffer, or the part of it that is used; written by the
-	 * executing thread. For a request that provides or removes: the first of nr
+	 * The selected buffer, or the part of it that is used; written by the executing
+	 * thread. In a request that provides or removes buffers: the first of the nr
 	 * buffers, immutable.
 	 */
 	uint16_t bid;
@@ -110,7 +110,10 @@ struct uaio_uring_choice {
 	 * The next members are for a bundle (bundle.c), which selects several buffers
 	 * of the group.
 	 */
-	/* the limit falls inside a buffer, so no further receive may follow */
+	/*
+	 * a buffer exceeds the limit of bytes, so the next receive must not share the
+	 * completion of this one
+	 */
 	bool is_cut;
 	/*
 	 * this receive shares its completion with the previous receive; the completion
@@ -120,9 +123,9 @@ struct uaio_uring_choice {
 	bool uses_up; /* the selected buffers are all that the group has */
 	uint16_t
 		/*
-		 * how many buffers to select if the number of bytes is unknown: 1,
-		 * until an attempt with a known number of bytes needs more than nr_had
-		 * buffers; then as many as that attempt selects
+		 * how many buffers to select if the number of bytes is unknown: 1 at
+		 * first. If an attempt with a known number of bytes selects more than
+		 * nr_had buffers, nr_had becomes their number.
 		 */
 		nr_had;
 	/* bytes that the socket still has after a receive; 0: unknown */
@@ -264,8 +267,8 @@ struct uaio_uring_group {
 	/*
 	 * Entries of the array, read ahead of their use. Before the library reads the
 	 * array, it queries the kernel whether the memory is mapped. So it reads
-	 * several entries after one query. ahead_of: index of the first entry, counted
-	 * like head.
+	 * several entries after one query. ahead_of: index of the first entry in
+	 * `ahead`, counted like `head`.
 	 */
 	uint16_t ahead_of, nr_ahead;
 	struct uaio_uring_ahead ahead[UAIO_URING_NR_AHEAD];

@@ -124,7 +124,10 @@ void uaio_uring_check_removed(struct uaio_uring_group *group)
  * state TRYING.
  */
 
-/* res: the result of the system call that was to fill the selected buffers; or 0. */
+/*
+ * Report to check/ the added and used buffers of the request's group. res: the result
+ * of the system call that was to fill the selected buffers; or 0.
+ */
 static void note_group(const struct uaio_sqe *sqe, int64_t res)
 {
 	const struct uaio_uring_choice *choice =
@@ -133,8 +136,8 @@ static void note_group(const struct uaio_sqe *sqe, int64_t res)
 	struct uaio_uring_group *group;
 
 	/*
-	 * TRYING: this thread already holds the lock, and no buffer is used yet.
-	 * is_own: the request uses no provided buffers.
+	 * In the state TRYING this thread already holds the lock, and no buffer is used
+	 * yet. With is_own the request uses no provided buffers.
 	 */
 	if (choice->state == UAIO_URING_TRYING || choice->is_own)
 		return;
@@ -189,7 +192,8 @@ static void note_filled(const struct uaio_sqe *sqe, int64_t res)
 		return;
 	note_received(sqe, &iov, 1, res);
 	/*
-	 * A multishot RECVMSG stores control data and address in the selected buffer.
+	 * A multishot RECVMSG stores control data and address in the selected buffer,
+	 * not in the memory that args names.
 	 */
 	if (res >= 0 && sqe->op == UAIO_OP_RECVMSG && !sqe->is_multishot)
 		note_message(sqe->args);

@@ -81,7 +81,10 @@ static int look_for_room(const struct uaio_sqe *sqe)
 	return ret;
 }
 
-/* Return: 0 if the group has buffers for a bundle now; -errno. Uses much stack. */
+/*
+ * Return: 0 if the group has buffers for a bundle now; -errno. Not inlined, because it
+ * uses much stack.
+ */
 static __attribute__((noinline)) int look_for_pieces(const struct uaio_sqe *sqe)
 {
 	struct uaio_pieces pieces;

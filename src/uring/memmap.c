@@ -294,7 +294,7 @@ static int use_given(struct uaio_uring_mem *mem,
 		fd = make_empty_file(mem);
 	if (fd < 0)
 		return fd;
-	/* This offset is beyond the end of the file, so that mmap() fails. */
+	/* beyond the end of the file, so that the client's mmap() fails */
 	mem->sqes_off = -1;
 	mem->rings = map_given(rings, mem->rings_bytes, &mem->owns_rings);
 	mem->sqes = map_given(sqes, mem->sqes_bytes, &mem->owns_sqes);
@@ -355,7 +355,7 @@ static void *map_part(const struct uaio_uring_mem *mem, int fd, size_t bytes,
 
 	if (!at)
 		return NULL;
-	/* Another thread may have closed fd and reused it. */
+	/* Compare the file: another thread may have closed fd and reused it. */
 	if (sys_fstat(fd, &st) == 0 && st.st_dev == mem->dev &&
 	    st.st_ino == mem->ino)
 		return at;
@@ -372,9 +372,9 @@ void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
 }
 
 /*
- * Map the region at the offset where the client will map it. fd was the ring's
- * descriptor a moment ago.
- * Return: its address, all zero at first; NULL on failure.
+ * Map the region at the offset where the client will map it. fd was a descriptor of the
+ * ring; if another thread has closed it since, the call fails.
+ * Return: the region's address, all zero at first; NULL on failure.
  */
 static void *map_clients_region(const struct uaio_uring_mem *mem, int fd,
 				uint64_t bytes)

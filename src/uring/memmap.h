@@ -36,7 +36,7 @@
  * the arguments of its waits. The client then passes io_uring_enter() an offset in the
  * region.
  *
- *   I7  A ring has at most one region, until the ring is freed.
+ *   I7  A ring gets at most one region, and keeps it until the ring is freed.
  *   I8  The region is memory of the client, or a part of the ring's file that both the
  *       client and the library map. The client may write to it at any time, so a wait
  *       copies its arguments once.
@@ -141,8 +141,9 @@ void uaio_uring_mem_fini(struct uaio_uring_mem *mem);
 void uaio_uring_mem_retire(struct uaio_uring_mem *mem);
 
 /*
- * Map the array of buffers of a group, which the client maps, too. fd was the ring's
- * descriptor a moment ago.
+ * Map the array of a group of buffers, in the part of the ring's file that the client
+ * maps, too. fd was a descriptor of the ring; if another thread has closed it since,
+ * the call fails.
  * Return: the array, all zero; NULL on failure.
  */
 void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
@@ -168,8 +169,8 @@ void uaio_uring_mem_tell(const struct uaio_uring_mem *mem,
 			 struct io_uring_params *ret_params);
 
 /*
- * The addresses of memory that the client provides: the last member of sq_off and of
- * cq_off, which older headers call reserved.
+ * Return: where params has the address of memory that the client provides: in the last
+ * member of sq_off (of cq_off), which older headers call reserved.
  */
 static inline uint64_t *uaio_uring_sqes_addr(struct io_uring_params *params)
 {

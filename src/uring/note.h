@@ -3,9 +3,9 @@
  * Notes: what the io_uring front-end keeps about a request while the core executes it
  *
  * Most requests need no note, and their `word` (sink.h) is 0. Otherwise `word` is the
- * address of a note. The note is made at submission and freed when the last completion
- * has been posted. A union holds the members that only one kind of request needs. The
- * function that translates the submission (prep) sets the kind, once.
+ * address of a note. The note is made at submission, and freed when the request's last
+ * completion has been posted. A union holds the members that only one kind of request
+ * needs. The function that translates the submission (prep) sets the kind, once.
  *
  * Tested by test-uring.c and test-uring-timeout.c.
  */
@@ -193,9 +193,11 @@ uaio_uring_timeout_of(struct uaio_uring_note *note)
 void uaio_uring_notes_drop(const struct uaio_post *post);
 
 /*
- * The sink calls this for a completion with a note or with flags: fill in the rest of
- * cqe. *nr_last counts the last completions of the post. It is decremented if the
- * completion is kept back for the thread that updates the poll (poll.c).
+ * The sink calls this under the queue's lock, for a completion with a note or with
+ * flags: set the flags of *cqe, and count a completed timeout. *nr_last: the number of
+ * requests that this post ends.
+ * Return: whether to show the completion to the client. If this hides the completion of
+ * a poll that is being changed (cancel.h, I1), *nr_last is decremented.
  */
 bool uaio_uring_is_told(struct uaio_uring *ring,
 			const struct uaio_completion *completion,

@@ -80,7 +80,10 @@ int64_t uaio_uring_land(const struct uaio_sqe *sqe, int fd)
 		&uaio_uring_note_of(sqe->word)->landing;
 	int ret = put_opened(landing->ring, landing->place, fd);
 
-	/* The program does not know this descriptor, so no request uses it. */
+	/*
+	 * This close waits for no request: the program does not know the descriptor, so
+	 * no request uses it.
+	 */
 	(void)uaio_op_close(fd, true);
 	return ret;
 }
@@ -182,8 +185,7 @@ int uaio_uring_prep_install(struct uaio_uring_entry *entry)
 	if (raw->rw_flags & ~(int)IORING_FIXED_FD_NO_CLOEXEC)
 		return -EINVAL;
 	/*
-	 * As in the kernel, only the process's own credentials may install a
-	 * descriptor.
+	 * As in the kernel, a request with a personality must not install a descriptor.
 	 */
 	if (raw->personality)
 		return -EPERM;

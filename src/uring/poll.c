@@ -21,8 +21,8 @@
 /* All checks below are in the order in which the kernel makes them. */
 
 /*
- * Return: the events of poll(2). The other bits of the submission say how the kernel
- * should wait.
+ * Return: the events of poll(2) in the submission's poll32_events. The upper half has
+ * flags of epoll, which say how the kernel should wait.
  */
 static uint64_t events_of(const struct io_uring_sqe *raw)
 {
@@ -115,7 +115,9 @@ static bool begin_update(struct uaio_uring *ring)
 	return is_free;
 }
 
-/* Return: whether the poll's completion was hidden from the client. */
+/*
+ * End the change of a poll. Return: whether the cancelled poll's completion was hidden.
+ */
 static bool end_update(struct uaio_uring *ring)
 {
 	bool was_hidden;

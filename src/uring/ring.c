@@ -128,7 +128,7 @@ static uint32_t record_in_flight(struct uaio_group *group)
 	return record;
 }
 
-/* For uaio check: report what the program leaves in a ring that is not shared. */
+/* For uaio check: report unsubmitted SQEs and unread CQEs of a ring that ends. */
 static __attribute__((noinline)) void look_at_rest(struct uaio_uring *ring)
 {
 	uint32_t nr_sqes, nr_cqes;
@@ -204,7 +204,7 @@ void uaio_uring_unuse(struct uaio_uring *ring)
 	 * with uaio_uring_die() and is_over().
 	 */
 	sub_seq_cst(&ring->nr_users, 1);
-	/* relaxed: if the ring dies now, the thread that sets DEAD finds no user */
+	/* relaxed: a thread that sets DEAD after this load buries the ring itself */
 	if (unlikely(load_relaxed(&ring->submit) & UAIO_URING_DEAD))
 		bury();
 }
@@ -235,7 +235,7 @@ static void free_ring(struct uaio_uring *ring)
 	unlock();
 	uaio_queue_drop_maker(&ring->queue);
 	uaio_uring_drop_overflow(ring);
-	/* Requests that were executed after end() may have provided buffers. */
+	/* Free groups again: requests after end() may have provided buffers. */
 	uaio_uring_groups_fini(ring);
 	if (ring->eventfd)
 		uaio_file_put(ring->eventfd);
@@ -351,7 +351,7 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	uaio_queue_unlock(&ring->queue);
 }
 
-/* Registered buffers are addresses, which are also valid in the child. */
+/* Copy the parent's registered buffers: the child has the same addresses. */
 static void take_over_buffers(struct uaio_uring *ring,
 			      const struct uaio_uring_table *old)
 {
@@ -378,7 +378,7 @@ void uaio_uring_take_over(struct uaio_uring *ring)
 	bool is_disabled = load_relaxed(&ring->is_disabled);
 	bool is_owned = load_relaxed(&ring->owner);
 
-	/* When the parent forked, its threads may have been changing the queue. */
+	/* Reset the queue: the parent's threads may have been changing it in fork(). */
 	memset(&ring->queue, 0, sizeof(ring->queue));
 	fill(ring, &params);
 	/* relaxed, all: the release store to `epoch` publishes these */
@@ -451,7 +451,7 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 			      : 0);
 	uaio_uring_region_init(&ring->region);
 	fill(ring, params);
-	/* In the kernel, the SQPOLL thread has the ring maker's credentials. */
+	/* The kernel's SQPOLL thread has the ring maker's credentials: keep them. */
 	if (params->flags & IORING_SETUP_SQPOLL)
 		uaio_queue_keep_maker(&ring->queue);
 	lock();

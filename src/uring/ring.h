@@ -57,9 +57,9 @@ struct uaio_uring_overflow;
 /* Bits of the word `submit`. */
 enum {
 	UAIO_URING_HELD = 1,
-	UAIO_URING_WAITED = 2, /* threads sleep until the ring is released */
+	UAIO_URING_WAITED = 2, /* a thread sleeps until the ring is released */
 	UAIO_URING_DEAD = 4,
-	/* set only with HELD: the holder must drop replaced entries (rsrc.h, I5) */
+	/* set only with HELD: on release the holder must drop the entries in `owed` */
 	UAIO_URING_OWES = 8,
 };
 
@@ -68,7 +68,7 @@ struct uaio_uring_restrictions {
 	bool is_registered;
 	uint8_t sqe_flags_allowed; /* IOSQE_* */
 	uint8_t sqe_flags_required;
-	/* One bit for each opcode that is allowed. */
+	/* A bit for each allowed opcode, of io_uring_register() and of submissions. */
 	uint64_t register_ops;
 	uint64_t sqe_ops;
 };
@@ -79,7 +79,8 @@ struct uaio_uring {
 
 	/* Atomic, written under the table's lock. */
 	/*
-	 * device and inode number of its memory file; ino is 0 if the ring is not open
+	 * device and inode number of the ring's memory file; ino is 0 if the ring is
+	 * not open
 	 */
 	uint64_t dev, ino;
 	uint32_t nr_holds;
@@ -88,18 +89,22 @@ struct uaio_uring {
 	 * or -1
 	 */
 	int32_t witness;
-	/* number of the engine's start in which the ring was made or taken over */
+	/* uaio_engine_start_nr() when this process made the ring or took it over (I6) */
 	uint32_t epoch;
 
 	/* Immutable while the ring is open. */
 	uint32_t setup; /* IORING_SETUP_* */
 	/* uaio_process_nr_forks when the ring was made: share.h */
 	uint32_t nr_forks;
-	bool is_inherited;         /* taken over from the parent process */
-	uint64_t generation;       /* generation of the queue */
-	struct uaio_uring_mem mem; /* immutable, except its layout: setup.c */
+	bool is_inherited;   /* taken over from the parent process */
+	uint64_t generation; /* the generation of `queue` (queue.h) */
+	struct uaio_uring_mem
+		mem; /* immutable, but a resize changes the layout */
 
-	/* immutable: what the core calls for some requests (cancel.h) */
+	/*
+	 * immutable: the function that executes messages, cancels and similar requests
+	 * (cancel.h)
+	 */
 	struct uaio_called called;
 
 	/*
@@ -133,7 +138,10 @@ struct uaio_uring {
 	uint32_t sq_head;
 	/* IOSQE_CQE_SKIP_SUCCESS was used, so IOSQE_IO_DRAIN is now refused */
 	bool is_without_drains;
-	/* the last request was a drain, so the next one starts late (sq.c) */
+	/*
+	 * a drain was submitted: the first request after the drain starts late
+	 * (add_linked())
+	 */
 	bool was_drained;
 	/* submissions need prepare_rare() (sq.c) even without flags */
 	bool checks_each_sqe;
@@ -163,7 +171,9 @@ struct uaio_uring {
 
 	/* Under the queue's lock. */
 	uint64_t progress; /* atomic; tail and nr_timeouts (cq.h) */
-	/* number of unlinked timeouts that have completed, each of which ends waits */
+	/*
+	 * number of unlinked timeouts that have completed; each of them ended all waits
+	 */
 	uint32_t nr_timeouts;
 	/* atomic; number of completions so far, except of unlinked timeouts */
 	uint64_t cq_events;
@@ -177,12 +187,15 @@ struct uaio_uring {
 	/* how many completions of the current post must not count in cq_events */
 	uint32_t nr_uncounted;
 	bool is_ending; /* a thread is completing the timeouts in `reached` */
-	/* owns: replaced entries that the holder must drop (rsrc.h, I5); or NULL */
+	/*
+	 * owns: list of registered files that other threads replaced, and that the
+	 * ring's holder must drop (rsrc.h, I5); or NULL
+	 */
 	struct uaio_uring_rsrc *owed;
 	/* the note of the poll that is being changed: cancel.h */
 	const struct uaio_uring_note *updating;
 	bool is_updating;
-	/* the completion of the poll in `updating` was hidden from the client */
+	/* the completion of the poll that is being changed was hidden from the client */
 	bool was_hidden;
 	uint64_t nr_done;
 	struct uaio_uring_overflow *first_over, *last_over; /* owns */
@@ -191,8 +204,8 @@ struct uaio_uring {
 	int32_t bell;          /* atomic; bell.h: a descriptor, or -1 */
 	uint32_t bell_state; /* atomic: bell.h */
 	/*
-	 * atomic; a thread has waited for completions; uaio_uring_may_complete() clears
-	 * it
+	 * atomic; a thread has waited for completions since uaio_uring_may_complete()
+	 * last cleared this flag
 	 */
 	uint32_t has_waited;
 	/* the bell is, or was, in an epoll; under the queue's lock */
@@ -220,9 +233,9 @@ static inline bool uaio_uring_is_shared(const struct uaio_uring *ring)
 static inline bool uaio_uring_shares_files(const struct uaio_uring *ring)
 {
 	/*
-	 * relaxed: shares_files was set by this thread, or by a thread that sends a
-	 * file to the ring (rsrc.h, I5). The sender leaves the replaced file to this
-	 * thread.
+	 * relaxed: this thread has set shares_files, or a thread that sends a file to
+	 * the ring (rsrc.h, I5). The sender does not drop the file that it replaces:
+	 * this thread, the holder, does.
 	 */
 	return load_relaxed(&ring->shares_files);
 }
@@ -242,8 +255,8 @@ static inline void uaio_uring_set_shares_files(struct uaio_uring *ring)
 /* Called each time the engine (the library's core) starts. */
 void uaio_urings_init(void);
 /*
- * Called in fork() before the child exists: wait until earlier posts have ended
- * (share.h, I1).
+ * Called in fork() before the child exists: wait until each post that has begun has
+ * ended (share.h, I1).
  */
 void uaio_urings_fork(void);
 

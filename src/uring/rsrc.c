@@ -125,8 +125,8 @@ void uaio_uring_table_abandon(struct uaio_uring *ring,
 			      struct uaio_uring_table *table)
 {
 	/*
-	 * The caller holds the ring. Only the holder gives tagged entries to requests,
-	 * and it has given none of this table's entries to a request.
+	 * Clear the tags: no request uses these entries. Only the ring's holder, the
+	 * caller, could have given an entry to a request.
 	 */
 	for (uint32_t i = 0; i < table->nr; i++) {
 		struct uaio_uring_rsrc *rsrc = table->entries[i];
@@ -242,7 +242,7 @@ static struct uaio_uring_rsrc *exchange_locked(struct uaio_uring_table *table,
 		table->taken[place / 64] |= bit;
 	else
 		table->taken[place / 64] &= ~bit;
-	/* As in the kernel, replacing a file keeps the next search's start. */
+	/* As in the kernel, replacing a file does not move the next search's start. */
 	if (!rsrc)
 		table->hint = place;
 	else if (!old)
@@ -518,7 +518,7 @@ static int copy_buffers(struct uaio_uring *from, struct clone *what,
 	return ret;
 }
 
-/* Put the buffers into the table. If memory is refused, some stay registered. */
+/* Put the buffers into the table. If memory is refused, those already put stay. */
 static int put_buffers(struct uaio_uring *ring, const struct clone *what,
 		       const struct buffer *buffers)
 {

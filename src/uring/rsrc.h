@@ -72,7 +72,7 @@ struct uaio_uring_table {
 	/* Under the queue's lock: from which slots to choose a free one. */
 	uint32_t first,
 		end;   /* range of slots: IORING_REGISTER_FILE_ALLOC_RANGE */
-	uint32_t hint; /* where to begin to search */
+	uint32_t hint; /* slot where the next search begins */
 	uint64_t *
 		taken; /* a bit for each slot, in memory after the array of entries */
 };

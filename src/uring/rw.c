@@ -21,7 +21,7 @@
 /* The flags RWF_* of Linux 6.18, except RWF_ATOMIC, which not all files support. */
 enum { KNOWN_FLAGS = 0x1ff & ~0x40 };
 
-/* The kernel allocates at most 4 MiB at once. */
+/* The kernel allocates at most 4 MiB for an array of vectors. */
 enum { VECTORS_ALLOCATED_MAX = (4 << 20) / sizeof(struct iovec) };
 
 /* All checks below are in the order in which the kernel makes them. */
@@ -35,7 +35,7 @@ static int prep_any(struct uaio_uring_entry *entry)
 	const struct io_uring_sqe *raw = &entry->raw;
 	struct uaio_sqe *sqe = &entry->sqe;
 
-	/* Attributes of newer kernels. The library supports none of them. */
+	/* In newer kernels this member selects attributes. The library supports none. */
 	if (unlikely(raw->__pad2[0]))
 		return -EINVAL;
 	sqe->buf = (void *)(uintptr_t)raw->addr;
@@ -66,7 +66,10 @@ static int prep_any(struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* An address that cannot be user memory is refused before the file is looked up. */
+/*
+ * Prepare a read or write. As in the kernel, an address that cannot be user memory is
+ * refused before the file is looked up.
+ */
 int uaio_uring_prep_rw(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;

@@ -180,7 +180,7 @@ int uaio_uring_make(struct io_uring_params *params)
 
 enum {
 	ASKED = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP,
-	/* flags that the ring keeps */
+	/* flags of the ring that a resize does not change */
 	KEPT = IORING_SETUP_NO_SQARRAY | IORING_SETUP_SQE128 |
 	       IORING_SETUP_CQE32 | IORING_SETUP_CQE_MIXED,
 };
@@ -326,9 +326,9 @@ static int read_params(const struct uaio_uring *ring, const void *arg,
 		return -EINVAL;
 	ret_params->flags |= ring->setup & KEPT;
 	/*
-	 * IORING_FEAT_SINGLE_MMAP makes clients map the new rings at IORING_OFF_SQ_RING
-	 * as a whole. Without it they would map the completions at IORING_OFF_CQ_RING,
-	 * where the library's file has none (host/mmap.c).
+	 * With IORING_FEAT_SINGLE_MMAP, clients map both new rings by one mmap() at
+	 * IORING_OFF_SQ_RING. Without this flag they would also map IORING_OFF_CQ_RING,
+	 * where the library's file has no completions (host/mmap.c).
 	 */
 	ret_params->features |= IORING_FEAT_SINGLE_MMAP;
 	return choose_sizes(ret_params, ret_params->sq_entries);

@@ -52,7 +52,7 @@ struct uaio_uring;
 struct uaio_wait;
 
 /*
- * Take over a ring of the parent, whose descriptor is fd.
+ * Take over the parent process's ring at descriptor fd.
  * Return: the ring; NULL if the engine does not start, or fd is no longer a ring.
  */
 struct uaio_uring *uaio_uring_adopt(uint32_t fd, struct uaio_uring *ring);

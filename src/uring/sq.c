@@ -29,9 +29,8 @@ struct call {
 	bool is_shared; /* other processes may also submit to the ring */
 	/* an eventfd or a bell (bell.h) reports completions, so post each at once */
 	bool is_signalled;
-	uint64_t
-		nr_before; /* number of completions before this call (timeout.c, I1) */
-	bool has_later; /* begins_later() is true for some request */
+	uint64_t nr_before; /* cq_events when this call began (timeout.c, I1) */
+	bool has_later;     /* begins_later() is true for some request */
 	/* the previous submission was a LINK_TIMEOUT, even if it was refused */
 	bool was_timeout;
 	struct uaio_batch batch;
@@ -213,8 +212,8 @@ static bool is_short(struct uaio_uring *ring)
  * Before each try of a waiting request, the library queries the kernel whether the
  * request's descriptor still is the same file. For a multishot receive this query would
  * cost a tenth of the time for a message, so the request gets its own duplicate of the
- * descriptor. Making and closing the duplicate costs seven system calls, too many for
- * one or two messages.
+ * descriptor. Making and closing the duplicate costs seven system calls. So a receive
+ * that probably ends after one or two messages (is_short()) gets no duplicate.
  */
 static struct uaio_file *file_of_shots(const struct uaio_uring_entry *entry,
 				       const struct uaio_file *file)
@@ -300,7 +299,7 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 		timeout->has_from = true;
 		timeout->from = call->nr_before;
 	}
-	/* Otherwise IOSQE_CQE_SKIP_SUCCESS would hide the error (note.c). */
+	/* IOSQE_CQE_SKIP_SUCCESS hides errors of linked timeouts (note.c). */
 	if (error && timeout)
 		timeout->is_linked = false;
 	if (error)
@@ -343,7 +342,7 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 				  is_later);
 	if (unlikely(is_fixed && !file))
 		return -EBADF;
-	/* The kernel looks up the file before it finds this error. */
+	/* As in the kernel, report a bad descriptor rather than this error. */
 	if (unlikely(error) && has_file && !is_fixed)
 		ret = uaio_look_up(entry->sqe.fd, &file);
 	if (unlikely(error))
@@ -544,7 +543,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	struct call call;
 
 	call.is_shared = uaio_uring_is_shared(ring);
-	/* relaxed: processes submit in turn, and clients order their calls */
+	/* relaxed: one process submits at a time (share.h, I4); clients order calls */
 	if (call.is_shared)
 		ring->sq_head = load_relaxed(&ring->mem.rings->sq_head);
 	/* [MB:uring-sq] acquire: the submissions. Pairs with the client. */
@@ -556,7 +555,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	if (!nr)
 		return 0;
 	call.ring = ring;
-	/* relaxed: a bell's maker settles the bell (bell.h, I2) before polling */
+	/* relaxed: if this misses a new bell, its maker settles it (bell.h, I2) */
 	call.is_signalled = ring->eventfd || load_relaxed(&ring->bell) >= 0;
 	/* relaxed: a completion that is posted just now may count or not */
 	call.nr_before = load_relaxed(&ring->cq_events);
@@ -587,10 +586,10 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	if (unlikely(ring->sleepers))
 		settle(&call);
 	uaio_batch_end(&call.batch);
-	/* nr_taken was increased in advance; only this thread writes it. */
+	/* Subtract what was added in advance for submissions not accepted. */
 	ring->nr_taken -= nr - nr_taken;
 	pass(ring);
-	/* relaxed: this thread has marked the timeouts to end (timeout.c, I2) */
+	/* relaxed: this thread itself marked the timeouts to complete (timeout.c, I2) */
 	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
 	return nr_taken;

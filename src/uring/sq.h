@@ -3,10 +3,10 @@
  * Submissions: copied from the ring, checked, translated, and given to the core
  *
  *   I1  A submission is copied once, because the client may overwrite it meanwhile.
- *   I2  Each accepted submission gets exactly one last completion. If the kernel finds
- *       an error before it starts a request, the call ends: it accepts no further
- *       submission. Exceptions: the ring has IORING_SETUP_SUBMIT_ALL, or the submission
- *       is linked to the next.
+ *   I2  Each accepted submission gets exactly one last completion. As in the kernel,
+ *       an error that is found before the request starts ends the call, which then
+ *       accepts no further submission. Exceptions: the ring has
+ *       IORING_SETUP_SUBMIT_ALL, or the submission is linked to the next.
  *
  * Context: the thread holds the ring (ring.h, I2).
  *

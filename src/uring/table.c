@@ -17,8 +17,8 @@ enum {
 	FDS_MAX = 1 << 20,
 	LEAF_FDS =
 		/*
-		 * a small array of slots, because one array for all descriptors would
-		 * be charged to RLIMIT_MEMLOCK
+		 * slots of one array (leaf): few, because after mlockall() an array for
+		 * all descriptors would be charged to RLIMIT_MEMLOCK
 		 */
 	1 << 12,
 	/* how many descriptors to search for another descriptor of a ring */
@@ -56,7 +56,9 @@ static void unlock(void)
 
 void uaio_uring_tab_init(void)
 {
-	/* In a child of fork() the lock may look held, by a parent's thread. */
+	/*
+	 * When the parent forked, one of its threads may have held the lock: reset it.
+	 */
 	tab.lock = (struct uaio_lock){ 0 };
 }
 
@@ -75,7 +77,7 @@ static bool is_file(uint32_t fd, uint64_t dev, uint64_t ino)
 	       st.st_ino == ino;
 }
 
-/* Return: the slot of fd, which is below FDS_MAX; NULL if its leaf does not exist. */
+/* Return: the slot of fd, which is below FDS_MAX; NULL if its array does not exist. */
 static struct uaio_uring **slot_of(uint32_t fd)
 {
 	/* [MB:uring-tab] acquire: the slots are zero. Pairs with make_slot(). */
@@ -117,8 +119,8 @@ static struct uaio_uring *peek_locked(uint32_t fd)
 }
 
 /*
- * Put a ring, or NULL, into the slot of fd. If the slot's leaf does not exist, write
- * nothing: the ring then stays alive until the process ends.
+ * Put a ring, or NULL, into the slot of fd. If the slot's array does not exist, because
+ * memory was refused, do nothing: the ring then stays alive until the process ends.
  */
 static void set_locked(uint32_t fd, struct uaio_uring *ring)
 {
@@ -288,7 +290,7 @@ int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring)
 	if (fd != NO_FD)
 		set_locked(fd, ring);
 	unlock();
-	/* fd was a descriptor of `old`, and was closed unnoticed. */
+	/* fd was a descriptor of `old`, and was closed unnoticed: drop that hold. */
 	if (old && uaio_uring_is_here(old))
 		uaio_uring_let_go(old);
 	return 0;

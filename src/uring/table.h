@@ -34,7 +34,10 @@
 
 struct uaio_uring;
 
-/* Called each time the engine (the library's core) starts. Does not empty slots. */
+/*
+ * Called each time the engine (the library's core) starts. Keeps the slots, because a
+ * child of fork() has its parent's descriptors.
+ */
 void uaio_uring_tab_init(void);
 
 /* Return: whether this process, or one it was forked from, ever made a ring. */
@@ -59,7 +62,10 @@ bool uaio_uring_is_ring(int fd);
  * Return: the result of uaio_uring_find(), but NULL also if fd is not yet in the table.
  */
 struct uaio_uring *uaio_uring_known(uint32_t fd);
-/* Return: a descriptor that was the ring's a moment ago; -1 if the ring has none. */
+/*
+ * Return: a descriptor of the ring, which another thread may close at any time;
+ * -1 if the ring has none.
+ */
 int uaio_uring_tab_number(const struct uaio_uring *ring);
 bool uaio_uring_is_still(uint32_t fd, const struct uaio_uring *ring);
 
@@ -84,8 +90,9 @@ int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring);
 bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring);
 
 /*
- * fd is about to be closed: open a witness (witness.h), which then shows whether the
- * ring has another descriptor. Call uaio_uring_tab_closed() after the close.
+ * The program is about to close fd: open a witness (witness.h), which then shows
+ * whether the ring has another descriptor. Call uaio_uring_tab_closed() after the
+ * close.
  */
 void uaio_uring_tab_closing(uint32_t fd);
 

@@ -36,8 +36,8 @@ struct places {
 	struct uaio_slab_node node;
 	uint32_t
 		/*
-		 * number of the engine's start that made this struct; in a child of
-		 * fork() the number differs, so the child has no slots
+		 * uaio_engine_start_nr() when this struct was made; a child of fork()
+		 * has another number, and so none of these slots
 		 */
 		start_nr;
 	/* each counts in nr_holds of its ring (ring.h) */
@@ -46,7 +46,7 @@ struct places {
 
 static struct {
 	struct uaio_slab slab;
-	/* number of the engine's start that made the slab */
+	/* uaio_engine_start_nr() when the slab was made */
 	uint32_t start_nr;
 	struct uaio_lock lock; /* rank TABLE */
 	pthread_key_t key;
@@ -64,7 +64,7 @@ static bool is_current(const struct places *places)
 	return places && places->start_nr == uaio_engine_start_nr();
 }
 
-/* Called when a thread ends. */
+/* A thread ends: let go of the rings in its slots, and free the slots. */
 static void forget(void *value)
 {
 	struct places *places = value;
@@ -80,7 +80,9 @@ static void forget(void *value)
 
 void uaio_uring_regrings_forget(void)
 {
-	/* In a child of fork() the lock may look held, by a parent's thread. */
+	/*
+	 * When the parent forked, one of its threads may have held the lock: reset it.
+	 */
 	regrings.lock = (struct uaio_lock){ 0 };
 }
 
@@ -339,7 +341,9 @@ bool uaio_uring_note_kernels(long ret, const struct io_uring_params *params)
 	if (uaio_uring_copy_in(&made, (uintptr_t)params, sizeof(made)) < 0)
 		return true;
 	if (!(made.flags & IORING_SETUP_REGISTERED_FD_ONLY)) {
-		/* A ring of the library may have had this descriptor before. */
+		/*
+		 * If a ring of the library had this descriptor before, empty its slot.
+		 */
 		if (uaio_uring_tab_is_used() && uaio_enter()) {
 			uaio_uring_tab_closed((unsigned)ret, (unsigned)ret);
 			uaio_leave();
@@ -388,7 +392,8 @@ static long fill(const long a[4], struct io_uring_rsrc_update *update)
 		if (ret != -EBUSY || !is_any)
 			return ret;
 		/*
-		 * The program has filled the slot by its own system call instruction.
+		 * The program has filled the slot by its own system call instruction:
+		 * record it, and try the next slot.
 		 */
 		note_slot(slot, true);
 	}

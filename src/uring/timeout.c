@@ -16,7 +16,8 @@
  *       waits, its submitter completes it at the end of the call, or the thread that
  *       starts it does. (To cancel a timeout, a thread searches the group, the requests of
  *       the queue. If the timeout is not in the group yet, its submitter adds it later
- *       under the group's lock. The submitter then sees nr_reached.)
+ *       under the group's lock. The submitter then sees nr_reached, and completes the
+ *       timeout.)
  *   I3  A completion checks only the first timeout of the heap. A timeout whose count
  *       is reached is found in the group by its user_data. So neither the check nor the
  *       search costs more if many other timeouts count.
@@ -254,8 +255,8 @@ void uaio_uring_act(struct uaio_queue *queue)
 	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
 
 	/*
-	 * relaxed: a thread sees the marks that it has set; any other thread completes
-	 * the timeouts that it has marked itself
+	 * relaxed: this thread need only see the marks that it has set; each other
+	 * thread completes the timeouts that it has marked
 	 */
 	if (load_relaxed(&ring->nr_reached))
 		uaio_uring_end_reached(ring);

@@ -44,8 +44,8 @@ static long make(struct io_uring_params *params)
 	uaio_uring_tab_sweep();
 	ret = uaio_uring_make(params);
 	/*
-	 * Reserve a descriptor now: when a request first waits, the program may have
-	 * none left.
+	 * Open the fallback thread's descriptors now: when a request first waits, the
+	 * program may have no free descriptor.
 	 */
 	if (ret >= 0)
 		uaio_fallback_reserve();

@@ -36,17 +36,19 @@ long uaio_uring_register(uint32_t fd, uint32_t opcode, void *arg,
 bool uaio_uring_owns(uint32_t fd, bool is_registered);
 
 /*
- * Return: whether the library serves this io_uring_register() call without a ring. That
- * is so if the call sends a message to a ring of the library.
+ * Return: whether the library serves an io_uring_register() call that names no ring (fd
+ * is -1). It serves a message to a ring of the library, and a message that cannot be
+ * read.
  */
 bool uaio_uring_owns_message(uint32_t fd, uint32_t opcode, const void *arg);
 
 /*
- * For liburing's functions, when the program has found its completion queue empty.
- * Return: whether the program should call io_uring_enter(), which takes 0.4 us. It
- * should if the ring is the library's, and has requests that wait for files and may
- * complete. But the first call after a wait for completions returns false: the program
- * has then only consumed the completions that it waited for.
+ * liburing's functions (liburing/queue.c) call this if the completion queue is empty,
+ * and the program does not wait.
+ * Return: whether to call io_uring_enter(), which takes 0.4 us. The call is useful if
+ * the library's ring has requests that wait for files: some may complete. Exception:
+ * the first call after a wait for completions returns false, because the program has
+ * only just consumed the completions that it waited for.
  */
 bool uaio_uring_may_complete(uint32_t fd, bool is_registered);
 
@@ -56,12 +58,17 @@ bool uaio_uring_has_rings(void);
 /* Return: whether fd is in the table of rings (table.h). */
 bool uaio_uring_is_known(int fd);
 
-/* fd is about to be closed. Costs two loads if fd is not known to be a ring. */
+/*
+ * The program is about to close fd. If fd is a ring, prepare to find out whether the
+ * ring has another descriptor (uaio_uring_tab_closing()). Costs two loads if fd is not
+ * known to be a ring.
+ */
 void uaio_uring_closing(int fd);
 
 /*
- * Return: the offset to pass to mmap() of fd if the client requests `offset`; `offset`
- * itself if fd is not a ring of the library.
+ * The program maps fd at `offset`.
+ * Return: the offset at which the library maps fd instead, by the kernel's mmap();
+ * `offset` itself if fd is not a ring of the library.
  */
 int64_t uaio_uring_map_offset(int fd, int64_t offset);
 
@@ -81,10 +88,10 @@ void uaio_uring_note_mapped(int fd, const void *at, int64_t offset);
  */
 
 /*
- * The kernel has made a ring: ret is what io_uring_setup() returned. Record the ring's
- * slot, if it has one.
- * Return: false if its slot belongs to a ring of the library; then the kernel's ring is
- * closed.
+ * The kernel has made a ring: ret is what io_uring_setup() returned. If that is a slot
+ * for registered rings, record that the slot has a ring of the kernel.
+ * Return: false if a ring of the library is in this slot; then this function closes
+ * the kernel's ring.
  */
 bool uaio_uring_note_kernels(long ret, const struct io_uring_params *params);
 

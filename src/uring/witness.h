@@ -6,10 +6,11 @@
  * descriptor or a mapping of this open file. So the library locks each ring's open
  * file, but maps the ring by a second open file, which it opens through /proc. Before
  * the program closes the last known descriptor, the closing thread opens a witness: a
- * descriptor of a third open file of the same memory. After the close, the thread asks
- * by the witness for the lock. If it is gone, the ring has no other descriptor. Else the
- * library searches the descriptors one by one (table.h, I3): the ring may have another
- * descriptor, or a child of fork() has one, or the program still maps the ring.
+ * descriptor of a third open file of the same memory. After the close, the thread queries
+ * through the witness whether the lock still exists (F_OFD_GETLK). If the lock is gone,
+ * the ring has no other descriptor. Else the library searches the descriptors one by
+ * one (table.h, I3): the ring may have another descriptor, or a child of fork() has
+ * one, or the program still maps the ring.
  *
  *   I1  No witness is opened without /proc, without F_OFD_SETLK (before Linux 3.15), or
  *       in a thread with its own descriptor table.
