@@ -33,7 +33,8 @@ static const int64_t IDLE_NS = 20000000;
 #else
 static const int64_t IDLE_NS = 5000000000;
 #endif
-static const int64_t MOMENT_NS = 1000000; /* see I1 */
+static const int64_t MOMENT_NS =
+	1000000; /* the short delay of callback.h, I1 */
 /*
  * The longest times for which threads spin: SPIN_MAX_NS for a thread that waits for the
  * next call, TURN_NS for a thread that waits until its own call has returned
@@ -191,8 +192,9 @@ void uaio_callbacks_retry_slowly(void)
 	enum need need;
 
 	/*
-	 * A signal handler that interrupted the library must not wait for the lock. A
-	 * child of fork() must not make the calls of its parent.
+	 * Return at once in a signal handler that interrupted the library, because the
+	 * handler must not wait for the lock. Return also in a child of fork(), because
+	 * the calls are the parent's.
 	 */
 	if (!uaio_engine_is_up() || !uaio_enter())
 		return;
@@ -310,8 +312,8 @@ static bool spin(const uint32_t *word, uint32_t seen, int64_t until_ns)
 }
 
 /*
- * Spin until the next call comes, if the gap before the last call was short enough
- * (I6).
+ * Spin until the next call comes, if the gap before the call that was submitted last
+ * was short enough (I6).
  */
 static void spin_locked(void)
 {
@@ -473,8 +475,8 @@ static void wait_for_return(uint32_t nr_returned)
 
 /*
  * If the caller is outside the library, enter the library. A signal handler that
- * interrupts this function may call the library; that call then fails, and does not
- * wait for the lock.
+ * interrupts this function may call the library: that call then fails, because waiting
+ * for pool.lock would be a deadlock.
  */
 void uaio_callback(struct uaio_callback *callback, const pthread_attr_t *attr)
 {

@@ -13,9 +13,9 @@
  *       function of the client (on one processor: if no thread is). Otherwise one more
  *       idle thread makes a waiting call after each short delay. So a function that blocks
  *       does not hold up other functions, and many short calls need few threads.
- *   I2  If other calls wait when the last idle thread begins a call, this thread first
- *       creates another thread. While calls wait, one thread (the standby) sleeps with a
- *       deadline.
+ *   I2  If other calls wait when the only idle thread begins a call, this thread first
+ *       creates another thread. While calls wait, one idle thread (the standby) sleeps
+ *       only until the delay of I1 has passed.
  *   I3  A function may end its thread (pthread_exit): a cleanup handler updates the
  *       counts. A function may also fork and return in the child: the child's only thread
  *       then ends.

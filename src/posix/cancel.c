@@ -45,8 +45,8 @@ static long cancel(const void *arg)
 		return AIO_CANCELED;
 	/*
 	 * A request that is about to be parked, or that is completing, is not in the
-	 * index of requests that can be cancelled. So the search above may miss a
-	 * request that is not complete.
+	 * index of requests that can be cancelled. So the search above may miss an
+	 * incomplete request: check the error code, too.
 	 */
 	return target->aiocb && uaio_posix_error(target->aiocb) == EINPROGRESS
 		       ? AIO_NOTCANCELED

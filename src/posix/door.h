@@ -21,8 +21,8 @@ extern struct uaio_queue uaio_posix_queue __attribute__((visibility("hidden")));
 int uaio_posix_enter(bool *ret_executes);
 
 /*
- * Return: whether RLIMIT_FSIZE was set when the queue was opened. If a write exceeds
- * the limit, the thread that makes the system call gets SIGXFSZ.
+ * Return: whether RLIMIT_FSIZE was set when the queue was opened. If so, workers
+ * execute writes: a write that exceeds the limit raises SIGXFSZ, which workers block.
  */
 bool uaio_posix_has_size_limit(void);
 

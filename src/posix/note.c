@@ -43,8 +43,8 @@ static bool drop(uint32_t *nr_refs)
 
 /*
  * If the caller is outside the library, enter the library before locking the slab. A
- * signal handler that interrupts this function may call the library; that call then
- * fails, and does not wait for the slab's lock.
+ * signal handler that interrupts this function may call the library: that call then
+ * fails, because waiting for the slab's lock would be a deadlock.
  */
 static void put_back(struct uaio_slab *slab, void *object)
 {

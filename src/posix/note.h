@@ -82,7 +82,7 @@ int uaio_posix_notice_init(struct uaio_posix_notice *notice,
 void uaio_posix_notice_fini(struct uaio_posix_notice *notice);
 
 /*
- * Notify the client, and release the notice. Its memory is needed until some thread
+ * Notify the client, and release the notice. Do not free the notice before some thread
  * calls notice->release(), which the caller has set. The caller holds no lock. If the
  * calling thread is a thread of the client that is inside the library (entry.h),
  * another thread sends the signal: the signal handler might never return, or might call

@@ -126,8 +126,8 @@ static void queue_signal(int signo, union sigval value)
 	info.si_uid = (uid_t)sys_getuid();
 	info.si_value = value;
 	/*
-	 * If this fails (EAGAIN), too many signals are queued; a signal sent by kill()
-	 * needs no memory.
+	 * If this fails with EAGAIN, too many signals are queued. Then use kill(),
+	 * whose signal needs no memory in the kernel.
 	 */
 	if (sys_rt_sigqueueinfo(pid, signo, &info) < 0)
 		(void)sys_kill(pid, signo);

@@ -148,7 +148,7 @@ static __attribute__((noinline)) int execute(struct uaio_batch *batch,
 	return ret;
 }
 
-/* Return: as add_to(). */
+/* Check a request, and submit or execute it. Return: as add_to(). */
 static int add(struct call *call, struct uaio_sqe *sqe)
 {
 	int ret;

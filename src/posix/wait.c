@@ -31,7 +31,7 @@ struct wait {
 
 	/* under the lock of the queue */
 	struct list node;
-	bool is_any; /* I4 */
+	bool is_any; /* every completion wakes the thread (wait.h, I4) */
 	int nr;
 	const struct aiocb *aiocbs[AIOCBS_MAX];
 };

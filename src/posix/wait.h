@@ -47,7 +47,7 @@ void uaio_posix_forget(struct uaio_queue *queue, uint64_t need);
 /* Called when a request is complete: notify the threads that wait for it. */
 void uaio_posix_waits_notify_slowly_locked(const struct aiocb *aiocb);
 
-/* atomic */
+/* atomic: how many waits are on the list */
 extern uint32_t uaio_posix_nr_waits __attribute__((visibility("hidden")));
 
 static inline void uaio_posix_waits_notify_locked(const struct aiocb *aiocb)
@@ -59,8 +59,8 @@ static inline void uaio_posix_waits_notify_locked(const struct aiocb *aiocb)
 
 /*
  * Wait until the need is met (the word at its address is not 0). The caller has entered
- * the library. If the caller's descriptor table is not the library's (table.h), it has
- * set wait->sleeps_only.
+ * the library. A caller whose descriptor table is not the library's (table.h) has set
+ * wait->sleeps_only.
  * Return: 0; -EINTR; -ETIMEDOUT; -EAGAIN.
  */
 int uaio_posix_wait_need(uint64_t need, const struct uaio_wait *wait);
