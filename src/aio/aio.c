@@ -25,8 +25,8 @@ enum {
 };
 
 /*
- * Return: whether the client's memory at this address can be read. Unless is_strict is set,
- * only the address is checked.
+ * Return: whether the client's memory can be read. Without the option --strict, only
+ * the range of the address is checked.
  */
 static bool can_read(const void *memory, size_t bytes)
 {
@@ -40,9 +40,7 @@ long uaio_aio_setup(uint32_t nr_events, uint64_t *handlep)
 	uint64_t handle;
 	long ret;
 
-	/*
-	 * Programs seldom call io_setup, so check the memory even if is_strict is not set.
-	 */
+	/* Programs seldom call io_setup, so check the memory even without --strict. */
 	if (!uaio_is_accessible((uintptr_t)handlep, sizeof(*handlep)) ||
 	    !uaio_can_read((uintptr_t)handlep, sizeof(*handlep)))
 		return -EFAULT;

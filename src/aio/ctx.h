@@ -77,7 +77,7 @@ struct uaio_ctx {
 	uint32_t nr_users;
 	/* atomic: a futex, on which the destroying thread sleeps */
 	uint32_t drain;
-	struct uaio_vain vain; /* see vain.c */
+	struct uaio_vain vain; /* useless polls of this context (vain.c) */
 
 	/* io_setup opens the queue under reap_lock and the queue's lock */
 	struct uaio_queue queue __attribute__((aligned(UAIO_CACHE_LINE)));
@@ -108,10 +108,10 @@ void uaio_moved_init(void);
 struct uaio_ctx *uaio_moved_find(uint64_t handle);
 
 /*
- * If the ring of a context was moved to the address `handle`, remove it from the list of
- * moved rings. The table's lock is held.
- * Return: the context, or NULL. *ret_moved: the argument for uaio_moved_bring_home(), or
- * NULL.
+ * If the ring of a context was moved to the address `handle`, remove the ring from the
+ * list of moved rings. The caller holds the table's lock.
+ * Return: the context, or NULL. *ret_moved: the argument for uaio_moved_bring_home(),
+ * or NULL.
  */
 struct uaio_ctx *uaio_moved_take_locked(uint64_t handle,
 					struct uaio_moved **ret_moved);
@@ -215,9 +215,10 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 		room = uaio_ctx_room(ctx, tickets);
 		if (unlikely(room <= 0)) {
 			/*
-			 * A request that completed between the reads was counted twice:
-			 * in flight, and as an unread event. If tickets or nr_done has
-			 * changed, try again.
+			 * A request that completed after nr_done was read, and before
+			 * the ring's tail was read, was counted twice: in flight, and
+			 * as an unread event. If tickets or nr_done has changed, try
+			 * again.
 			 * [MB:tickets] acquire: as for the first load of tickets.
 			 */
 			tickets = load_acquire(&ctx->tickets);

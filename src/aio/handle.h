@@ -63,7 +63,7 @@ struct uaio_getevents {
 	long min_nr;
 	long nr;
 	struct uaio_wait wait;
-	/* before storing events, check that the memory can be written */
+	/* --strict: before storing events, check that the memory can be written */
 	bool is_strict;
 };
 

@@ -34,7 +34,8 @@ uint32_t uaio_ring_pages(uint32_t nr_events)
 {
 	/*
 	 * Compute the number of slots in 32 bits, as the kernel does. Clients can see
-	 * how many more requests than nr_events fit, and some clients rely on this.
+	 * how many more requests than nr_events fit, and some clients rely on that
+	 * number.
 	 */
 	uint32_t nr = nr_events < uaio_ring_events_per_cpus()
 			      ? uaio_ring_events_per_cpus()

@@ -38,7 +38,7 @@ void uaio_ringmem_put(void *ring, size_t nr_pages);
  */
 bool uaio_ringmem_contains(uint64_t addr);
 
-/* Return: the number of pages in use; and the bytes of the index. */
+/* Return: how many pages are in use by rings; how many bytes the index takes. */
 size_t uaio_ringmem_nr_pages(void);
 size_t uaio_ringmem_index_bytes(void);
 
