@@ -129,7 +129,8 @@ enum {
 };
 
 /*
- * Make the three system calls of io_uring.
+ * Call io_uring_enter() or io_uring_register() on the ring, by the descriptor or
+ * registered index that these functions use for it.
  * Return: the result, or -errno.
  */
 int uaio_liburing_enter(const struct uaio_liburing *ring, uint32_t to_submit,

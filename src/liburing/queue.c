@@ -445,9 +445,9 @@ static bool has_room(const struct uaio_liburing_sq *sq)
 }
 
 /*
- * On older kernels (without IORING_FEAT_EXT_ARG): prepare a timeout request that also
- * completes once nr requests have completed.
- * Return: how many SQEs to submit with it; or -errno.
+ * On older kernels (without IORING_FEAT_EXT_ARG): prepare and publish a timeout request
+ * that also completes once nr requests have completed.
+ * Return: how many SQEs to submit now, the timeout included; or -errno.
  */
 static int prepare_timeout(struct uaio_liburing *ring, uint32_t nr,
 			   const struct __kernel_timespec *timeout)

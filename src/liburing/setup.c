@@ -19,7 +19,7 @@ enum {
 	ANONYMOUS = 0x8021,
 	HUGETLB = 0x40000,
 	DONTFORK = 10,
-	/* bytes before the CQEs, which contain the heads, tails and other words */
+	/* size of the part before the CQEs, with the heads, tails and other words */
 	RINGS_BYTES = 64,
 	SQ_ENTRIES_MAX = 32768,
 	CQ_ENTRIES_MAX = 2 * SQ_ENTRIES_MAX,
