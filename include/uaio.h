@@ -30,7 +30,7 @@ struct uaio_counters {
 	uint64_t nr_requests; /* completed requests */
 	/* how many of nr_requests completed inside io_submit */
 	uint64_t nr_inline;
-	/* all others of nr_requests */
+	/* how many of nr_requests did not complete inside io_submit */
 	uint64_t nr_worker;
 	/* how often a thread in io_getevents was woken */
 	uint64_t nr_wakeups;
@@ -106,7 +106,7 @@ enum {
  */
 int uaio_wq_set_workers(int max_workers[2]);
 
-/* Read the largest numbers of workers, 0 to 4096, into ret_max_workers. */
+/* Read the largest number of workers of each kind, 0 to 4096, into ret_max_workers. */
 int uaio_wq_get_workers(int ret_max_workers[2]);
 
 struct uaio_wq_fixed {
