@@ -150,7 +150,10 @@ static void the_lowest_free_id_is_used_again(void **state)
 	unit_destroy(again);
 }
 
-/* If a ring gets the address of an old one, the handle finds only the new context. */
+/*
+ * A context's handle is the address of its ring. The handle of a destroyed context
+ * must be refused, unless a new context's ring got that address.
+ */
 static void an_old_handle_is_never_served_by_a_new_context(void **state)
 {
 	uint64_t small = unit_context(1), large;
@@ -249,7 +252,10 @@ static int setups_with_failures(void)
 static void a_setup_that_fails_anywhere_leaves_nothing(void **state)
 {
 	(void)state;
-	/* This child of fork() also tests failures while the library starts. */
+	/*
+	 * The library is not started in this child, so system calls of its start fail,
+	 * too.
+	 */
 	assert_int_equal(unit_in_child(setups_with_failures), 0);
 }
 
@@ -402,7 +408,10 @@ static void requests_queued_at_destroy_are_not_lost(void **state)
 	uaio_config.force_worker = false;
 }
 
-/* A build that finds contexts by a list defines fewer, because it is slow. */
+/*
+ * The build with the list of bench/ctx-index.c defines fewer contexts, because
+ * searching the list is slow.
+ */
 #ifndef MANY_CONTEXTS
 #define MANY_CONTEXTS 65536
 #endif
@@ -421,7 +430,10 @@ static void many_contexts_of_one_event_take_little(void **state)
 		handles[i] = unit_context(1);
 	uaio_counters_read(&after);
 	assert_int_equal(after.nr_contexts - before.nr_contexts, nr);
-	/* Each ring takes one page, as in the kernel; the index must be small. */
+	/*
+	 * Each ring takes one page, as in the kernel; allow two. The structures that
+	 * find a context by its handle must be small.
+	 */
 	assert_true(after.ring_bytes - before.ring_bytes <=
 		    nr * 2ull * uaio_page_bytes());
 	assert_true(after.index_bytes <= nr * 4ull + 65536);
@@ -467,7 +479,10 @@ static void growing_again_and_again_takes_no_more_memory(void **state)
 	assert_int_equal(last.table_bytes, first.table_bytes);
 	assert_int_equal(last.index_bytes, first.index_bytes);
 	assert_int_equal(last.ring_bytes, first.ring_bytes);
-	/* Stacks grow by less than 1 MiB; a page per 100 contexts would be more. */
+	/*
+	 * Stacks grow by less than 1 MiB. A leak of one page for each 100 contexts
+	 * would exceed this limit.
+	 */
 	assert_true(resident_bytes() < resident + (1 << 20));
 }
 
@@ -585,7 +600,10 @@ int main(int argc, char **argv)
 	};
 	int nr_failed;
 
-	/* argv[1]: tests to skip when bench/ctx-index.c ignores contexts' ids. */
+	/*
+	 * argv[1]: a pattern of tests to skip. The indexes of bench/ctx-index.c do not
+	 * read the id in a ring, so tests that overwrite this id are skipped there.
+	 */
 	if (argc == 2)
 		cmocka_set_skip_filter(argv[1]);
 	/* Run this first: its child of fork() must start the library itself. */

@@ -18,8 +18,9 @@ static const uint64_t FULL = UINT64_MAX - 1;
 typedef int get_fn(int fd, uint64_t *ret_word);
 
 /*
- * The functions that return a reference to an eventfd (the request's word, sink.h): for
- * threads with the library's descriptor table, and for threads with their own.
+ * Functions that return a reference to an eventfd, which a request keeps as its word
+ * (sink.h). The first is for threads that share the library's descriptor table, the
+ * second for threads with a table of their own.
  */
 static get_fn *const gets[] = { uaio_resfd_get, uaio_resfd_get_parted };
 
@@ -224,8 +225,8 @@ static void a_word_that_is_put_signals_nothing(void **state)
 	uaio_resfd_put(0);
 	assert_int_equal(take_count(fd), 1);
 	/*
-	 * While a word refers to the eventfd, closing its descriptor would first make a
-	 * duplicate of the descriptor (fcntl). Now no word does so.
+	 * If a word still referred to the eventfd, unit_close() would first duplicate
+	 * the descriptor (fcntl).
 	 */
 	count(SYS_fcntl);
 	unit_close(fd);
@@ -275,8 +276,9 @@ static long part_and_submit(void *arg)
 		(void)!read(own, &parting->counts[i], sizeof(uint64_t));
 	}
 	/*
-	 * The main thread still has to close both descriptors in its own table. The
-	 * thread's table ends with the thread.
+	 * The descriptor table of this thread ends with the thread. In the other
+	 * threads' table the main thread must close both descriptors, so return both:
+	 * fd in the upper half, `own` in the lower half.
 	 */
 	return (long)fd << 32 | own;
 }

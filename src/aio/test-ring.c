@@ -29,7 +29,10 @@ static long reap_from_ring(uint64_t handle, long nr, uint64_t *ret_data)
 	while (head != tail && got < nr) {
 		ret_data[got++] = ring->events[head].data;
 		head = (head + 1) % ring->nr;
-		/* Pairs with the library's load of head: the events were read before. */
+		/*
+		 * Pairs with the library's load of head: this thread has read the
+		 * event before the library may overwrite it.
+		 */
 		store_release(&ring->head, head);
 	}
 	return got;
@@ -327,7 +330,7 @@ static long scribble(void *arg)
 #ifdef __SANITIZE_THREAD__
 		/*
 		 * Do not overwrite the head under ThreadSanitizer: with a wrong head,
-		 * events are read while they are written.
+		 * a client reads events while the library writes them.
 		 */
 		if (at == 2)
 			continue;

@@ -109,7 +109,7 @@ static void the_index_knows_what_may_be_read(void **state)
 		assert_true(uaio_ringmem_contains(ring));
 		for (unsigned odd = 1; odd < PAGE; odd *= 2)
 			assert_false(uaio_ringmem_contains(ring + odd));
-		/* Check that each address that the index accepts can be read. */
+		/* Check that the library can read each address that the index accepts. */
 		for (uintptr_t at = ring - 4 * MIB; at < ring + 12 * MIB;
 		     at += PAGE)
 			if (uaio_ringmem_contains(at))
