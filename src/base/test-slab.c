@@ -72,7 +72,7 @@ static void without_memory_there_is_no_object(void **state)
 	object = uaio_slab_get(&slab);
 	assert_non_null(object);
 	/*
-	 * The slab uses the rest of its batch before it maps more memory. So these
+	 * The slab has mapped memory for PER_BATCH objects at once. So the following
 	 * objects need no new memory, which the hook would refuse.
 	 */
 	unit_hook(unit_refuse_memory);
