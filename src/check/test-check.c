@@ -84,7 +84,10 @@ static uint32_t submit(enum uaio_op op, void *at, uint64_t bytes)
 	return uaio_check_submit(&sqe, 0, false);
 }
 
-/* The module reports that memory is freed only while a request uses it. */
+/*
+ * The module reports that the program frees memory only while a request uses this
+ * memory.
+ */
 static void test_freed(void **state)
 {
 	static char memory[8192];
@@ -122,7 +125,9 @@ static void test_once(void **state)
 	len = strlen(reported());
 	assert_non_null(strstr(report, "report\tunmapped-in-flight\n"));
 	/*
-	 * Memory that is mapped at this address later does not belong to the request.
+	 * The program has unmapped the memory of the request. Memory that is mapped at
+	 * this address later does not belong to the request, so the module reports
+	 * nothing more.
 	 */
 	assert_false(uaio_check_memory_ends(UAIO_CHECK_UNMAPPED,
 					    (uintptr_t)memory, 64));
@@ -180,8 +185,8 @@ static void test_changed(void **state)
 }
 
 /*
- * With POSIX AIO, too, a change of the data is reported, although the first piece of
- * memory is the aiocb.
+ * The module also reports changed data of a POSIX AIO request, although the first
+ * piece of memory that it records is the aiocb.
  */
 static void test_changed_of_aiocb(void **state)
 {
@@ -263,7 +268,10 @@ static void test_aiocb(void **state)
 	assert_string_equal(reported(), "");
 }
 
-/* A delayed completion may be posted once the submitting call has ended. */
+/*
+ * The module knows whether the submitting call has returned, so that the library can
+ * delay a completion until then.
+ */
 static void test_over(void **state)
 {
 	static char memory[64];
@@ -369,8 +377,8 @@ static void test_provided(void **state)
 	uaio_check_say_chosen(&ended, &sqe);
 	assert_string_equal(reported(), "");
 	/*
-	 * The rest of the third buffer is still provided. Its used part belongs to the
-	 * program again.
+	 * The unused part of the third buffer is still provided; its used part belongs
+	 * to the program again.
 	 */
 	ended.bytes = 0;
 	uaio_check_provided_used(&group, 2, &ended);
