@@ -196,8 +196,8 @@ struct changing {
 };
 
 /*
- * Submit a read of one end of a pipe. After n system calls on that descriptor it refers to
- * a file instead.
+ * Submit a read of one end of a pipe. After n system calls on that descriptor, the
+ * hook makes the descriptor refer to a file.
  */
 static void read_changing(struct changing *it, unsigned end, unsigned n)
 {
@@ -257,9 +257,10 @@ static void a_file_closed_while_it_is_looked_up_leaves_no_trace(void **state)
 }
 
 /*
- * The library sees no close before the second read, so its entry must describe the new
- * file. A wrong inode would be noticed when the read is issued, but not a wrong access
- * mode: the write end of the pipe cannot be read, the file can.
+ * The library does not see that the descriptor was replaced, so its entry must
+ * describe the new file. When the library issues the second read, it notices a wrong
+ * inode, but not a wrong access mode. So the test also uses the write end of the pipe,
+ * which cannot be read.
  */
 static bool stale_entry_is_not_kept(unsigned end, unsigned n)
 {
@@ -286,7 +287,10 @@ static void a_stale_entry_is_not_kept(void **state)
 	}
 }
 
-/* Make an entry after uaio_fds_closing(), before the dup2() that replaces the file. */
+/*
+ * Between uaio_fds_closing() and the dup2() that replaces the file, the library makes
+ * an entry of the old file. It must not find this entry later.
+ */
 static void an_entry_of_the_file_before_is_not_kept(void **state)
 {
 	(void)state;
@@ -306,9 +310,9 @@ static void an_entry_of_the_file_before_is_not_kept(void **state)
 }
 
 /*
- * Close `number`, and open the file of `from` there, before uaio_fds_closed() reports the
- * close. Before that report, another thread may open the descriptor, submit requests, and
- * close it. That close must still wait for these requests.
+ * Close `number`, and open the file of `from` there, as another thread might do before
+ * uaio_fds_closed() reports the close. If that thread submits requests and closes the
+ * descriptor, its close must still wait for the requests.
  * Return: the descriptor.
  */
 static int taken_by_another(int number, int from)

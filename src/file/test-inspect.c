@@ -131,8 +131,8 @@ static void what_is_no_eventfd_is_not_taken_for_one(void **state)
 			 OLD | UAIO_FILE_F_EPOLL);
 	assert_int_equal(flags_of(inotify_init1(IN_CLOEXEC)), OLD);
 	/*
-	 * For a ring of the kernel's io_uring, poll() reports that it is writable, as for
-	 * an eventfd.
+	 * poll() reports a ring of the kernel's io_uring as writable, like an eventfd.
+	 * The library must not take the ring for an eventfd.
 	 */
 	ring = (int)syscall(SYS_io_uring_setup, 1, &params);
 	if (ring >= 0)

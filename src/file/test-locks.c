@@ -150,8 +150,9 @@ static void closing_the_locked_file_closes_what_was_kept(void **state)
 }
 
 /*
- * Only since Linux 6.10 does the kernel report that two descriptors share an open file.
- * Before, each duplicate is kept.
+ * The library keeps one duplicate of a locked file, and uses it again. Before Linux
+ * 6.10 it keeps each duplicate, because the kernel does not report that two
+ * descriptors share an open file.
  */
 static void what_is_kept_is_used_again(void **state)
 {
@@ -168,8 +169,9 @@ static void what_is_kept_is_used_again(void **state)
 }
 
 /*
- * If another process locks the file, the library's descriptor is closed only by the next
- * uaio_kept_close().
+ * Another process has locked the file, so the library keeps its descriptor at first.
+ * The next uaio_kept_close() closes this descriptor; here the close of another file
+ * calls that function.
  */
 static void what_another_process_locks_is_closed(void **state)
 {

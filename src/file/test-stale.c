@@ -199,9 +199,9 @@ static void assert_is_lost(uint64_t handle, const int others[2])
 }
 
 /*
- * Once statx() has shown that fd still refers to the file, the library relies on the
- * epoll's events instead. Then fd is replaced unseen. The read must not take a byte from
- * the other pipe.
+ * Once the epoll watches fd, the library relies on the epoll's events, and no longer
+ * checks by statx() that fd refers to the same file. Then fd is replaced unseen. The
+ * read must not take a byte from the other pipe.
  */
 static void a_read_that_is_armed_reads_no_other_pipe(void **state)
 {
@@ -424,8 +424,9 @@ static void what_became_a_pipe_keeps_no_submission(void **state)
 }
 
 /*
- * A thread without a reference to an entry may find that the entry was reused for a
- * stream. It must not use the form of calls on streams, which ignores the offset.
+ * In the following tests, a thread holds no reference to a file's entry, which the
+ * library reuses for a stream. The thread's write must keep its offset. So the thread
+ * must not make a call for streams, which ignores the offset.
  */
 static struct uaio_sqe write_of(int number, int64_t off, const char *byte)
 {
@@ -508,9 +509,9 @@ static void a_reused_entry_of_a_closed_descriptor_is_bad(void **state)
 }
 
 /*
- * A thread without a reference has read that the entry is of a regular file. Then the
- * entry is reused for a stream, here except for its kind. The thread must not make a call
- * without an offset.
+ * A thread holds no reference to an entry, and has read that the entry is of a regular
+ * file. Then the library reuses the entry for a stream, of which the test sets only
+ * the flag. The thread must not make a call without an offset.
  */
 static void a_kind_that_was_read_stays(void **state)
 {
@@ -542,7 +543,10 @@ static void a_kind_that_was_read_stays(void **state)
 	}
 }
 
-/* The entry was reused for a descriptor that is not open for writing. */
+/*
+ * While a write is submitted, the library reuses the entry of its file for a
+ * descriptor that is not open for writing. The write must succeed nevertheless.
+ */
 static void a_reused_entry_refuses_no_write(void **state)
 {
 	int file = unit_file(true), ends[2];

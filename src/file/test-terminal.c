@@ -110,8 +110,9 @@ static void a_terminal_that_cannot_be_reopened_is_served(void **state)
 }
 
 /*
- * Return: whether fd is a reopened terminal, the only one with O_NONBLOCK: the client's
- * descriptor and its private duplicates do not have that flag.
+ * Return: whether fd is a terminal that the library has reopened. Only such a
+ * descriptor has O_NONBLOCK: the client's descriptor and the library's duplicates of
+ * it do not.
  */
 static bool is_reopened(int fd)
 {
@@ -146,7 +147,8 @@ static bool is_hung_up(void *arg)
 
 /*
  * Opening a master again would create another pseudoterminal. The path of a terminal
- * that was hung up may name another terminal by now.
+ * that was hung up may name another terminal by now. So the library must reopen
+ * neither.
  */
 static void masters_and_hung_up_terminals_are_not_reopened(void **state)
 {
@@ -241,8 +243,9 @@ static void the_terminal_of_another_session_is_not_reopened(void **state)
 }
 
 /*
- * Between uaio_fds_closing() and the dup2() by which the descriptor gets another terminal,
- * a thread submits a read.
+ * Between uaio_fds_closing() and the dup2() by which the descriptor gets another
+ * terminal, a thread submits a read. That read gets the old terminal's input. The next
+ * read must get the input of the other terminal.
  */
 static void a_descriptor_that_becomes_another_terminal_reads_it(void **state)
 {

@@ -91,7 +91,7 @@ static inline void put(int fd, const char *text)
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 }
 
-static struct iocb request; /* the last submitted */
+static struct iocb request; /* the request submitted last */
 
 static inline void submit_read_into(int fd, void *bytes, size_t nr)
 {
