@@ -157,8 +157,8 @@ static void closing_waits_for_nothing_that_is_held(void **state)
 }
 
 /*
- * A drain waits for a request that has left its group, and whose completion is not posted
- * yet.
+ * A request leaves its queue's list of requests (its group) before the library posts
+ * its completion. A drain waits until the library has posted it.
  */
 static void a_drain_waits_until_what_was_before_is_posted(void **state)
 {

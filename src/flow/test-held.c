@@ -214,7 +214,8 @@ static void who_waits_at_the_gate_for_long_executes_its_writes(void **state)
 }
 
 /*
- * A child of fork() has none of the parent's requests, but an engine and chains of its own.
+ * A child of fork() has none of the parent's requests. It starts the library again,
+ * and has chains of its own.
  */
 static int have_nothing(void)
 {

@@ -343,9 +343,9 @@ static struct uaio_sqe read_by_worker(int fd, int64_t off, uint8_t links)
 }
 
 /*
- * A worker has the read, so its linked timer is the first request that parks. The queue's
- * home (the epoll that watches its parked requests) is then chosen while the group's lock
- * is held.
+ * A worker executes the read, so the linked timer is the queue's first request that
+ * parks. Only then the library chooses the queue's home (the epoll that watches its
+ * parked requests), here while it holds the group's lock.
  */
 static int settle_for_a_linked_timer(void)
 {

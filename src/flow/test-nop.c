@@ -277,8 +277,8 @@ static void a_queued_no_op_is_cancelled_once(void **state)
 }
 
 /*
- * A thread that closes a file, or ends the process, searches the work queue, in which there
- * are no-ops.
+ * A thread that closes a file, or ends the process, searches the work queue. It finds
+ * no-ops there, which have no file.
  */
 static int look_through_no_ops(void)
 {

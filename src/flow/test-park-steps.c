@@ -51,10 +51,10 @@ static bool let_step(long nr, const long args[6], long *ret_res)
 static void begin(void)
 {
 	/*
-	 * The context `first` is destroyed below, and leaves a gap in the memory for
-	 * rings. The ring of the context under test is placed in this gap. The ring of
-	 * replace_queue() is too long for the gap, so its context gets another handle
-	 * (the ring's address).
+	 * Destroying the context `first` below leaves a gap in the memory for rings,
+	 * and the ring of the context under test gets this gap. The ring of
+	 * replace_queue() is too long for the gap, so its context gets another handle:
+	 * the handle is the ring's address.
 	 */
 	uint64_t first = unit_context(NR_EVENTS);
 	struct iocb iocb;
@@ -369,10 +369,10 @@ static void check_last(long victims, int64_t res)
 }
 
 /*
- * The intruder has reaped the events of all the victim's requests. If the victim
- * submitted two requests, the intruder returned 2. If it submitted one, the intruder
- * returned the result of its event: the length 1. In both cases this is the number of
- * requests.
+ * The intruder has reaped the events of all the victim's requests. For two events the
+ * intruder returned their number, 2. For one event it returned the event's result,
+ * which is the read's length, 1. So its return value is the number of requests in both
+ * cases.
  */
 static void check_submitted(long victims, long intruders)
 {

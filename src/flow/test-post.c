@@ -102,7 +102,8 @@ static uint64_t open_queue(void)
 
 /*
  * Initialise and open the client's queue.
- * Return: its generation.
+ * Return: the number of its generation, which is the time until the queue is closed
+ * (queue.h).
  */
 static uint64_t begin(void)
 {
@@ -172,7 +173,7 @@ static long wait_for(void *arg)
 
 	if (!uaio_enter())
 		return -EAGAIN;
-	/* Wait again after a return of 0, which may come at any time. */
+	/* uaio_queue_sleep() may return 0 at any time: then wait again. */
 	do
 		ret = uaio_queue_sleep(&client.queue, waiting->generation,
 				       waiting->need, &wait);
@@ -200,7 +201,7 @@ static void each_generation_has_a_number_of_its_own(void **state)
 	uaio_queue_unlock(&client.queue);
 	uaio_queue_fini(&client.queue);
 
-	/* Open another queue in the same memory. */
+	/* Open another queue in the same memory, which begins a later generation. */
 	second = begin();
 	assert_true(second > first);
 	uaio_queue_lock(&client.queue);
@@ -217,8 +218,9 @@ static void nobody_waits_in_a_generation_that_is_over(void **state)
 	end();
 	assert_int_equal(wait_for(&waiting), -EINVAL);
 	/*
-	 * When a later generation has begun, a thread still cannot wait for this one:
-	 * the completions are for threads of the later generation.
+	 * The queue is opened again, which begins a later generation. A thread that
+	 * waits in the generation that is over must still be refused: the completions
+	 * are for threads of the later generation.
 	 */
 	(void)begin();
 	assert_int_equal(wait_for(&waiting), -EINVAL);
@@ -240,8 +242,8 @@ static void all_waiters_are_told_that_a_generation_is_over(void **state)
 		unit_await_sleep(&threads[i]);
 	close_queue();
 	/*
-	 * Some woken threads may check the generation only now, when the next one has
-	 * begun.
+	 * Open the queue again, because some woken threads may check their generation
+	 * only now: they, too, must find that it is over.
 	 */
 	(void)open_queue();
 	for (unsigned i = 0; i < NR; i++)
