@@ -360,7 +360,10 @@ static void a_registered_ring_is_looked_up_by_its_index(void **state)
 		uaio_host_uring_register((const long[6]){ OUR_INDEX, 8 }), 7);
 }
 
-/* Return: the first byte of the file fd that mmap() maps at this offset. */
+/*
+ * Return: the first byte of the file fd that the library's mmap() or mmap64() maps at
+ * this offset.
+ */
 static int map(bool is_64, int fd, long offset)
 {
 	char *at = is_64 ? mmap64(NULL, 4096, PROT_READ, MAP_SHARED, fd, offset)
@@ -401,7 +404,7 @@ static void a_completion_ring_is_mapped_where_it_is(void **state)
 	assert_int_equal(*(char *)at, '0');
 	assert_int_equal(munmap(at, 4096), 0);
 
-	/* mmap() does not change failing calls and anonymous mappings. */
+	/* The library's mmap() fails with the kernel's errors. */
 	assert_ptr_equal(mmap(NULL, 0, PROT_READ, MAP_SHARED, ring, off),
 			 MAP_FAILED);
 	assert_int_equal(errno, EINVAL);
