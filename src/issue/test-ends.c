@@ -21,9 +21,9 @@
 #include "unit.h"
 
 /*
- * A hook fakes the results of system calls on the file. The file is in memory, as a
- * real disk might be busy with other work. But the hook reports its file system as
- * ext4.
+ * A hook fakes the results of system calls on the file. A real disk might be busy with
+ * other work, so the file is in memory. The hook reports its file system as ext4, so
+ * that the library treats the file as one on a disk.
  */
 enum { PAGE = 4096, NR_PAGES = 16, SIZE = PAGE * NR_PAGES };
 
@@ -35,7 +35,7 @@ static struct {
 	/* 1 + the index of a page that is not cached; 0: all pages are cached */
 	uint32_t cold_page;
 	uint32_t slow_us; /* the least time that a splice takes, in us */
-	/* atomic: how many calls the library made */
+	/* atomic: how many calls the library made; nr_nowait: reads with RWF_NOWAIT */
 	uint32_t nr_nowait;
 	uint32_t nr_here; /* splices that the test's thread made */
 	uint32_t nr_elsewhere;
@@ -400,8 +400,8 @@ static void no_signal_is_sent(void **state)
 }
 
 /*
- * The descriptor is made to refer to a socket, by a call that the library does not see.
- * A splice may wait on a socket.
+ * By a call that the library does not see, the test makes the descriptor refer to a
+ * socket. A splice may wait on a socket, so a worker must make the system call.
  */
 static void a_number_that_is_another_files_is_a_workers(void **state)
 {

@@ -457,7 +457,8 @@ static void a_late_write_has_been_made(void **state)
 		sqe.is_async = is_async;
 		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 		/*
-		 * A read waits until the write's call returns, but not for its completion.
+		 * A read of the file waits until the write's system call has returned,
+		 * but not for the write's delayed completion.
 		 */
 		assert_int_equal(result_of(read_of(fd, buffer, SIZE)), SIZE);
 		assert_memory_equal(buffer, ws, SIZE);

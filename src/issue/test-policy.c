@@ -17,8 +17,9 @@
 
 /*
  * A hook fakes the results of system calls on the file: slow, partial, or EAGAIN. The
- * test counts the calls that the library makes. The file is in memory, as a real disk
- * might be busy with other work. But the hook reports its file system as ext4.
+ * test counts the calls that the library makes. A real disk might be busy with other
+ * work, so the file is in memory. The hook reports its file system as ext4, so that
+ * the library treats the file as one on a disk.
  */
 enum { SIZE = 4096, NR_BLOCKS = 4, NR_CACHESTAT = 451 };
 
@@ -41,7 +42,7 @@ static struct {
 	uint32_t slow_us;
 	/* whether a call without RWF_NOWAIT sleeps for that time */
 	uint32_t sleeps;
-	/* atomic: how many calls the library made */
+	/* atomic: how many calls the library made, with RWF_NOWAIT and without */
 	uint32_t nr_nowait;
 	uint32_t nr_plain;
 } file;
