@@ -24,7 +24,7 @@ static struct {
 	bool was_loaded;
 	/* whether the library was already started at the last start() */
 	bool was_up;
-	unsigned first, last; /* closed descriptors */
+	unsigned first, last; /* range of closed descriptors */
 	/* a descriptor of the library that the front-end uses */
 	int own;
 	/* device and inode number of the front-end's ring */
