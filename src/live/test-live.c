@@ -22,8 +22,8 @@
 #include "unit.h"
 
 /*
- * If the condition is false, return the number of this line. For test functions that
- * run in a child, because a process has only one page.
+ * If the condition is false, return this line's number. Each process has only one page
+ * of counts, so the functions that use this macro run in a child of their own.
  */
 #define CHECK(condition)                 \
 	do                               \
@@ -286,8 +286,9 @@ static int passes_over(void)
 	CHECK(seen && seen->identity.pid == getpid());
 	uaio_live_remove();
 	/*
-	 * If this process cannot see another process, which was about to end or to
-	 * exec, the other process counts as gone.
+	 * Another process was about to end or to exec when it last wrote its state.
+	 * This process cannot see the other process now, so it takes that process as
+	 * gone, and replaces its file.
 	 */
 	CHANGE(path_of((unsigned)getpid() + 5), state, leaving);
 	CHECK(uaio_live_open());
