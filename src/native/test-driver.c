@@ -402,8 +402,8 @@ static void nothing_is_lost_where_no_ring_is_to_be_had(void **state)
 }
 
 /*
- * With the first request the library finds out that it cannot have kernel AIO, and a
- * worker executes it. The driver gets the others.
+ * A worker executes the first request, with which the library finds out that the
+ * process cannot have kernel AIO. The driver gets the later requests.
  */
 static void by_default_it_is_used_where_kernel_aio_cannot_be_had(void **state)
 {
@@ -433,8 +433,9 @@ static void nothing_is_lost_where_the_ring_cannot_be_used(void **state)
 }
 
 /*
- * As if a seccomp filter were installed while the kernel has requests: their
- * completions must still be taken.
+ * The hook refuses io_uring_enter() while the kernel has requests, as if a seccomp
+ * filter had been installed. The driver must still collect the completions of these
+ * requests.
  */
 static void what_the_kernel_has_is_taken_when_it_refuses_the_rest(void **state)
 {
@@ -630,7 +631,10 @@ static void no_thread_waits_for_a_driver_that_sleeps(void **state)
 	assert_int_equal(nr_executed(), nr);
 }
 
-/* Requests for which the kernel's ring has no room must not wait for others. */
+/*
+ * Requests for which the kernel's ring has no room must not wait for older requests:
+ * workers execute them.
+ */
 static void a_full_ring_holds_up_nothing(void **state)
 {
 	static struct iocb iocbs[3000];
@@ -656,8 +660,9 @@ static void a_full_ring_holds_up_nothing(void **state)
 }
 
 /*
- * In reality the driver is held up if the kernel has to fetch the memory of a request,
- * which may take long. Then workers must execute the requests on its list.
+ * The driver is held up in its submitting call. In reality this happens if the kernel
+ * must fetch the memory of a request, which may take long. Meanwhile workers must
+ * execute the requests on the driver's list.
  */
 static void
 what_is_lined_does_not_wait_for_a_driver_that_is_held_up(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The kernel hands back direct writes for which it would have to find free blocks. A
- * worker submits them again, without RWF_NOWAIT, and waits in that call.
+ * worker submits them again, without RWF_NOWAIT, and waits inside io_submit.
  */
 #include <errno.h>
 #include <linux/magic.h>
@@ -241,8 +241,8 @@ static void workers_submit_it_where_that_was_slow(void **state)
 static void what_the_client_submits_in_vain_is_executed(void **state)
 {
 	/*
-	 * EPERM is the last error: after EPERM, the library submits no request during
-	 * one second.
+	 * EPERM comes last in the array, because the library submits no request for
+	 * one second after EPERM.
 	 */
 	static const int errors[] = { -EAGAIN, -EINVAL, -EBADF, -EPERM };
 
@@ -260,8 +260,8 @@ static void what_the_client_submits_in_vain_is_executed(void **state)
 }
 
 /*
- * The file has no other request, so none would wait for this write. So a worker
- * executes the write by a plain system call.
+ * The write is the only request of its file, so no other write would wait for it. So a
+ * worker executes it by a plain system call.
  */
 static void one_that_is_alone_is_executed(void **state)
 {

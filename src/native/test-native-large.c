@@ -257,9 +257,9 @@ static void what_a_worker_is_refused_it_executes(void **state)
 }
 
 /*
- * It is not known whether the file supports RWF_NOWAIT. If the file does not support
- * it, an io_submit call without RWF_NOWAIT might wait for each piece of the request. So
- * workers execute the request by plain system calls.
+ * The library does not know whether the file supports RWF_NOWAIT. If the file does
+ * not, an io_submit call without RWF_NOWAIT might wait for each piece of the request.
+ * So workers execute the request by plain system calls.
  */
 static void
 no_worker_asks_for_a_file_that_is_not_known_to_take_any(void **state)
@@ -285,8 +285,8 @@ static void a_file_that_cannot_is_asked_once(void **state)
 }
 
 /*
- * The kernel would send the pieces of a large request to the server one after the
- * other, so workers execute it by plain calls.
+ * The kernel would send the pieces of a large request to the file server one after the
+ * other. So workers execute the request by plain system calls.
  */
 static void large_requests_of_a_server_are_left_to_workers(void **state)
 {
@@ -391,8 +391,8 @@ static void a_read_that_ended_before_is_read_again(void **state)
 	assert_true(may_wait_for(1));
 	execute_large(0);
 	/*
-	 * Now the read is one byte short, as if the file had grown since: the rest must
-	 * be read.
+	 * Now the read is one byte short, as if the file had grown since: the library
+	 * must read the missing byte.
 	 */
 	submit_read(0, (uint64_t)NR * LARGE, LARGE);
 	await_taken(1);
@@ -464,7 +464,7 @@ static void a_device_s_end_is_left_to_a_worker(void **state)
 
 /*
  * The kernel has refused the misaligned request, and would do so again. So a worker
- * executes it by an aligned copy (bounce.h).
+ * executes the request through an aligned buffer (bounce.h).
  */
 static void what_is_bounced_is_not_asked_of_the_kernel_again(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Direct requests on a file server. Workers submit them, as the kernel may wait for the
- * server in that call. The kernel's results are final.
+ * Direct requests on a file server. Workers submit them, because the kernel may wait
+ * for the server inside io_submit. The kernel's results are final.
  */
 #include "file/file.h"
 #include "wq/wq.h"
@@ -116,9 +116,10 @@ static void synchronous_writes_are_plain_calls(void **state)
 }
 
 /*
- * A killed process ends only when the server has answered its requests of kernel AIO.
- * Clients of io_uring and POSIX AIO do not expect that. So their reads are plain calls,
- * which a signal interrupts; only their writes are submitted.
+ * A killed process ends only when the server has answered the requests that kernel AIO
+ * has. Clients of io_uring and POSIX AIO do not expect that. So workers execute their
+ * reads by plain calls, which a signal interrupts. Workers submit only their writes to
+ * kernel AIO.
  */
 static void only_writes_of_other_doors_are_submitted(void **state)
 {

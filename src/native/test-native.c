@@ -160,8 +160,8 @@ static void what_is_given_back_goes_to_a_worker(void **state)
 		assert_block(test.buffers[i], i);
 	}
 	/*
-	 * After eight requests in a row that were handed back, only one request in 32
-	 * is submitted.
+	 * After the kernel has handed back eight requests in a row, the library
+	 * submits only one request in 32 to the kernel.
 	 */
 	assert_int_equal(kernel.nr_submits, 8);
 	for (unsigned i = 0; i < 16; i++) {
