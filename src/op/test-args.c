@@ -122,7 +122,10 @@ static char *path_to(const char *name, unsigned length)
 	return path;
 }
 
-/* With these lengths, copies of all sizes are made. */
+/*
+ * With these lengths, the copies of both paths need small and large memory
+ * (flow/copy.c).
+ */
 static void paths_outlive_the_submitting_call(void **state)
 {
 	static const unsigned lengths[] = { 2, 400, 1000, 4094 };

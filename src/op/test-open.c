@@ -75,9 +75,9 @@ static void a_call_is_executed_by_a_worker(void **state)
 }
 
 /*
- * The library copies a short path into the request itself, a longer path into one of
- * two slabs (flow/copy.c). At least two of these lengths belong to each of these
- * places.
+ * The library copies a short path into the request itself, and a longer path into an
+ * object of one of two slabs (flow/copy.c). At least two of these lengths use each of
+ * the three kinds of memory.
  */
 static const unsigned lengths[] = { 1, 63, 64, 65, 1023, 1024, 1025, 4095 };
 

@@ -188,8 +188,10 @@ static void a_fifo_open_for_both_is_left_alone(void **state)
 }
 
 /*
- * After a splice from a pipe, the library cannot read from the pipe without blocking.
- * The pipe may be in packet mode, and vmsplice() would not stop at a packet's end.
+ * After a splice from a pipe, the kernel refuses RWF_NOWAIT for this pipe. The library
+ * must not use vmsplice() instead: the pipe may be in packet mode, and vmsplice()
+ * would not stop at a packet's end. So the library cannot read from the pipe without
+ * blocking.
  */
 static void spliced_pipe_is_left_alone(void **state)
 {
@@ -342,8 +344,8 @@ static void a_write_of_posix_needs_no_call_with_flags(void **state)
 	break_stream_of_posix(false);
 	break_stream_of_posix(true);
 	/*
-	 * The thread blocks SIGPIPE, as each worker does. Then no signal must be
-	 * consumed after the call, so the library needs no sigtimedwait().
+	 * This thread blocks SIGPIPE, as each worker does. So the library may leave
+	 * the signal pending, and needs no sigtimedwait() to consume it.
 	 */
 	uaio_call_forbid(UAIO_CALL_SIGTIMEDWAIT);
 	hold_sigpipe(SIG_BLOCK);
@@ -369,8 +371,8 @@ static void waiting_write_returns_a_reset(void **state)
 }
 
 /*
- * Extra flags of run. ON_SOCKET: the first call on a socket; AGAIN_ON_SOCKET: a later
- * call.
+ * Flags of run() for sockets. ON_SOCKET: the first call for a request;
+ * AGAIN_ON_SOCKET: a later call, after the request has waited.
  */
 enum {
 	ON_SOCKET = RWF_NOWAIT | UAIO_RWF_ON_SOCKET,
@@ -418,8 +420,8 @@ static void sockets_whose_calls_are_refused_are_used_by_others(void **state)
 }
 
 /*
- * A program may reuse a socket's descriptor for another file. Here run() says "socket",
- * but the descriptor is a pipe.
+ * A program may reuse a socket's descriptor for another file. Here the flags of run()
+ * say that the descriptor is a socket, but it is a pipe.
  */
 static void other_files_are_used_by_other_calls(void **state)
 {
