@@ -12,8 +12,8 @@
 #define SITE "mov $426, %eax\n xor %r9d, %r9d\n syscall\n ret\n"
 
 /*
- * A call that must stay unpatched. The call is in a loop, so the compiler keeps its
- * number in another register than eax, and copies it to eax before each call.
+ * A call that must stay unpatched. As compilers do in a loop, the code keeps the
+ * call's number in another register than eax, and copies it to eax before each call.
  */
 #define KEPT(name)                                                        \
 	FUNCTION(name,                                                    \
@@ -27,7 +27,8 @@
 
 KEPT(bare_kept);
 /*
- * Not a site: 426 is the argument of another system call, or a function's result.
+ * Not a call site of io_uring: 426 is the argument of another system call, or a
+ * function's result.
  */
 FUNCTION(bare_argument, "mov $426, %edi\n mov $39, %eax\n syscall\n ret\n");
 FUNCTION(bare_returned, "mov $426, %eax\n ret\n");
@@ -40,33 +41,33 @@ FUNCTION(bare_kept_behind, "mov $426, %r8d\n jmp *%rsi\n"
 			   "pop %rcx\n mov %r8d, %eax\n syscall\n ret\n");
 
 /*
- * This function is before bare_by_constants in the code. bare_by_constants computes
- * this function's address after many other constants.
+ * This function comes before bare_by_constants, whose code computes this function's
+ * address after many other constants.
  */
 LOCAL(behind_constants, SITE);
 
-/* A site in an exported function. */
+/* A call site in an exported function. */
 FUNCTION(bare_exported, "mov %rcx, %r10\n test %edi, %edi\n js 1f\n" SITE
 			"1: xor %eax, %eax\n ret\n");
 
-/* A site in a function that an exported function calls. */
+/* Call sites in functions that an exported function calls, or to which it jumps. */
 FUNCTION(bare_called, "mov %rcx, %r10\n call called\n ret\n");
 LOCAL(called, SITE);
 FUNCTION(bare_jumped, "mov %rcx, %r10\n jmp jumped\n");
 LOCAL(jumped, SITE);
 
-/* A site that is reached through a pointer, which the loader relocates. */
+/* A call site to which a pointer leads; the loader relocates the pointer. */
 FUNCTION(bare_pointed, "mov %rcx, %r10\n jmp *pointer(%rip)\n");
 LOCAL(pointed, SITE);
 __asm__(".section .data.rel.ro, \"aw\"\n.balign 8\npointer: .quad pointed\n");
 
-/* A site whose address an instruction computes. */
+/* An instruction computes an address of code, which calls a function with a call site. */
 FUNCTION(bare_computed, "mov %rcx, %r10\n lea computed(%rip), %r11\n"
 			"jmp *%r11\n");
 LOCAL(computed, "call inner\n ret\n");
 LOCAL(inner, SITE);
 
-/* A site to which a jump table leads. */
+/* A call site to which a jump table leads. */
 FUNCTION(bare_by_table, "mov %rcx, %r10\n mov %edi, %eax\n and $1, %eax\n"
 			"lea table(%rip), %r11\n"
 			"movslq (%r11,%rax,4), %rax\n add %r11, %rax\n"
@@ -95,8 +96,9 @@ __asm__(".section .rodata\n.balign 4\n.long 0x7fffffff\n"
 	"behind: .long beside_site - behind\n.long 0x7fffffff\n");
 
 /*
- * Each mov loads a constant. If the object were linked to a fixed address, the
- * constants would be the addresses of 0x400 bytes of code, also inside instructions.
+ * Each mov loads a constant. In an object that is linked to a fixed address, these
+ * constants could be addresses of code. Most of them would lead into the middle of
+ * instructions.
  */
 FUNCTION(bare_by_constants, "mov %rcx, %r10\n.set constant, 0x1000\n"
 			    ".rept 0x400\n mov $constant, %eax\n"
@@ -114,7 +116,10 @@ LOCAL(data, "mov $426, %eax\n syscall\n .byte 6, 6\n");
  */
 FUNCTION(bare_astray, "lea astray(%rip), %rax\n ret\n");
 LOCAL(astray, "mov $426, %eax\n syscall\n jmp bare_exported + 1\n");
-/* Not a site: the bytes of the mov and syscall are inside another instruction. */
+/*
+ * Not a call site: the bytes of the mov and the `syscall` are inside another
+ * instruction.
+ */
 FUNCTION(bare_inside, ".byte 0x48, 0xb9, 0xb8, 0xaa, 1, 0, 0, 0x0f, 5, 0\n"
 		      "mov %rcx, %rax\n ret\n");
 

@@ -55,7 +55,7 @@ static struct {
 } called;
 
 static struct {
-	/* counts for the object of test-places-arm.c */
+	/* how many call sites of test-places-arm.c were patched, and how many left */
 	size_t nr, nr_left;
 	char last[256];
 } reported;
@@ -108,7 +108,7 @@ static bool had_left, had_left_here;
 
 /*
  * State of a thread that makes the call of adjacent_enter again and again. Until the
- * library patches that site, the kernel executes the call; then call() does.
+ * library patches that call site, the kernel executes the call; then call() does.
  */
 static struct {
 	pthread_t id;
@@ -251,7 +251,7 @@ static void what_is_left_is_known(void **state)
 		dlsym(RTLD_DEFAULT, "gnu_get_libc_version")));
 	/*
 	 * The object that contains adjacent_enter also contains bytes that may be a
-	 * site or data.
+	 * call site or data.
 	 */
 	assert_true(uaio_patch_has_left((const void *)adjacent_enter));
 }
@@ -264,7 +264,9 @@ static void a_thread_sees_the_old_call_or_the_new(void **state)
 }
 
 /*
- * While a second thread exists, the library must not patch the loader's function.
+ * To find objects that are loaded later, the library patches a function of the loader
+ * (patch.h, I1), but only if the process has one thread. Here the process has two, so
+ * the object stays unpatched, and the library must know that.
  */
 static void an_object_loaded_beside_a_thread_is_left_and_known(void **state)
 {

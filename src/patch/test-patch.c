@@ -44,12 +44,12 @@ static struct {
 	long call;
 	long args[6];
 	long ret;
-	bool is_passed_on; /* call() makes the system call */
+	bool is_passed_on; /* call() lets the kernel execute the call */
 } called;
 
 static struct {
 	unsigned nr_reports;
-	size_t nr, nr_left; /* in the object of test-places.c */
+	size_t nr, nr_left; /* sites of test-places.c: patched, left */
 	size_t last_nr, last_left;
 	char last[256];
 } reported;
@@ -174,15 +174,15 @@ static void only_what_does_the_same_elsewhere_may_be_moved(void **state)
 		{ { 0x31, 0xc0 }, 2, false },             /* xor %eax,%eax */
 		{ { 0x31, 0xd2 }, 2, true },              /* xor %edx,%edx */
 		{ { 0x88, 0xcc }, 2, false },             /* mov %cl,%ah */
-		{ { 0x8b, 0x05, 0, 0, 0, 0 }, 6, false }, /* (%rip) */
-		{ { 0x8b, 0x3d, 0, 0, 0, 0 }, 6, false }, /* (%rip) */
-		{ { 0x89, 0x3d, 0, 0, 0, 0 }, 6, false }, /* (%rip) */
-		{ { 0x8b, 0x7b, 8 }, 3, true },           /* 8(%rbx),%edi */
+		{ { 0x8b, 0x05, 0, 0, 0, 0 }, 6, false }, /* mov (%rip),%eax */
+		{ { 0x8b, 0x3d, 0, 0, 0, 0 }, 6, false }, /* mov (%rip),%edi */
+		{ { 0x89, 0x3d, 0, 0, 0, 0 }, 6, false }, /* mov %edi,(%rip) */
+		{ { 0x8b, 0x7b, 8 }, 3, true },           /* mov 8(%rbx),%edi */
 		{ { 0xb8, 0, 0, 0, 0 }, 5, false },       /* mov $0,%eax */
 		{ { 0x41, 0xb8, 0, 0, 0, 0 }, 6, true },  /* mov $0,%r8d */
 		{ { 0xc7, 0xc0, 0, 0, 0, 0 }, 6, false }, /* mov $0,%eax */
 		{ { 0x83, 0xc0, 1 }, 3, false },          /* add $1,%eax */
-		{ { 0x0f, 0xb6, 0xc0 }, 3, false },       /* movzbl */
+		{ { 0x0f, 0xb6, 0xc0 }, 3, false },       /* movzbl %al,%eax */
 		{ { 0xeb, 0 }, 2, false },                /* jmp */
 		{ { 0x74, 0 }, 2, false },                /* je */
 		{ { 0xe8, 0, 0, 0, 0 }, 5, false },       /* call */
@@ -306,7 +306,7 @@ static void what_is_between_is_executed_once_and_before(void **state)
 	assert_memory_equal(called.args, args, sizeof(args));
 }
 
-/* At these sites, the call's number is first in another register than eax. */
+/* At these call sites, the call's number is first in another register than eax. */
 static void a_number_that_is_kept_in_a_register_is_found(void **state)
 {
 	const long args[6] = { 1, 2, 3, 4, 5, 6 };
@@ -394,8 +394,8 @@ static void a_jump_to_the_system_call_itself_reaches_the_kernel(void **state)
 	(void)state;
 	memset(&called, 0, sizeof(called));
 	/*
-	 * Call the syscall of adjacent_enter itself, behind its two movs of three and
-	 * five bytes.
+	 * Call the `syscall` of adjacent_enter itself, which comes after two movs of
+	 * three and five bytes.
 	 */
 	__asm__ volatile("call *%1"
 			 : "=a"(ret)
@@ -412,11 +412,14 @@ static void an_object_that_is_left_as_it_was_is_known(void **state)
 	assert_false(had_left_here);
 	assert_false(uaio_patch_has_left(
 		dlsym(RTLD_DEFAULT, "gnu_get_libc_version")));
-	/* The object of adjacent_enter also has a site that could not be patched. */
+	/* The object of adjacent_enter also has a call site that could not be patched. */
 	assert_true(uaio_patch_has_left((const void *)adjacent_enter));
 }
 
-/* Return: whether the loader's empty function is patched; some loaders do not allow it. */
+/*
+ * Return: whether the library has patched the empty function that the loader calls
+ * after each dlopen() (patch.h, I1). Some loaders do not allow that.
+ */
 static bool is_loader_known(void)
 {
 	const struct r_debug *debug = dlsym(RTLD_DEFAULT, "_r_debug");
@@ -469,7 +472,7 @@ static void an_object_is_changed_before_its_constructors_run(void **state)
 	}
 }
 
-/* Return: whether the site in the object's function `name` is patched. */
+/* Return: whether the call site in the object's function `name` is patched. */
 static bool calls_us(void *module, const char *name)
 {
 	place_fn *function;

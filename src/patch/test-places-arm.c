@@ -16,8 +16,8 @@ FUNCTION(adjacent_enter, "mov x8, #426\n svc #0\n");
 FUNCTION(adjacent_register, "mov w8, #427\n svc #0x80\n");
 
 /*
- * A site with instructions that compilers put between the mov of the number and the
- * call.
+ * A call site with instructions that compilers put between the mov of the number and
+ * the call.
  */
 FUNCTION(moved, "mov x8, #426\n add x0, x0, #1\n mov x2, #0\n"
 		"str x1, [sp, #-16]!\n ldr x1, [sp], #16\n svc #0\n");
@@ -35,7 +35,8 @@ FUNCTION(either_adjacent,
 	 "mov w8, #172\n cbz x0, 1f\n mov w8, #426\n 1: svc #0\n");
 
 /*
- * An indirect branch may lead to any instruction; this site is patched nevertheless.
+ * An indirect branch may lead to any instruction. The library patches this call site
+ * nevertheless.
  */
 FUNCTION(by_table, "cbz x0, 1f\n adr x9, 1f\n br x9\n"
 		   "1: mov w8, #426\n svc #0\n");
@@ -94,7 +95,7 @@ FUNCTION(vector_registers,
 FUNCTION(flags, "msr nzcv, x0\n mov x8, #426\n svc #0\n mrs x0, nzcv\n");
 FUNCTION(float_flags, "msr fpsr, x0\n mov x8, #426\n svc #0\n mrs x0, fpsr\n");
 
-/* Code that only looks like a site and must not be patched. */
+/* Code that only looks like a call site and must not be patched. */
 FUNCTION(miss_below, "mov w8, #424\n cbz x0, 1f\n svc #0\n 1:\n");
 FUNCTION(miss_above, "mov w8, #428\n cbz x0, 1f\n svc #0\n 1:\n");
 FUNCTION(miss_register, "mov w8, #172\n mov w9, #426\n svc #0\n");

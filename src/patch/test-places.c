@@ -146,13 +146,13 @@ FUNCTION(kept_low, "push %rbx\n push %rbp\n mov $426, %ebx\n mov %rdx, %rbp\n"
 FUNCTION(kept_before, "push %rbx\n mov $426, %ebx\n mov %ebx, %eax\n"
 		      "mov %rdi, %rbx\n xor %edx, %edx\n syscall\n pop %rbx\n");
 
-/* Sites with a longer mov of the number, or with a mov far before the call. */
+/* Call sites with a longer mov of the number, or with a mov far before the call. */
 FUNCTION(sign_extended, "mov $426, %rax\n syscall\n");
 FUNCTION(far_before, "mov $426, %eax\n"
 		     ".rept 10\n lea 0x100(%rdi), %rdi\n"
 		     "lea -0x100(%rdi), %rdi\n .endr\n syscall\n");
 
-/* Code that only looks like a site and must not be patched. */
+/* Code that only looks like a call site and must not be patched. */
 FUNCTION(miss_register,
 	 "mov $39, %eax\n .byte 0x41\n mov $426, %eax\n syscall\n");
 FUNCTION(miss_wide, ".byte 0x48, 0xb8, 0xaa, 1, 0, 0, 0x0f, 5, 0, 0\n");
@@ -183,7 +183,8 @@ FUNCTION(left_by_table, "mov $426, %r11d\n test %edi, %edi\n jns 1f\n"
 FUNCTION(left_either, "mov $426, %r11d\n test %edi, %edi\n jns 1f\n"
 		      "mov $427, %r11d\n 1: mov %r11d, %eax\n syscall\n");
 /*
- * Left unpatched: before the site is an instruction that the decoder does not know.
+ * Left unpatched: before the call site is an instruction that the decoder does not
+ * know.
  */
 FUNCTION(left_unknown, "test %edi, %edi\n js 1f\n ret\n .byte 0x06\n"
 		       "1: mov $426, %eax\n syscall\n");
