@@ -160,9 +160,9 @@ static void call_in_turn(uint32_t nr, bool is_given_before)
 }
 
 /*
- * A thread of the pool spins until call i comes, because the earlier calls were short.
- * The function that it calls then waits for the test's thread, which has submitted call
- * i.
+ * A thread of the library's pool spins until the next call comes, because the earlier
+ * calls were short. The function that it then calls waits for the test's thread, which
+ * has submitted this call.
  */
 static void a_function_may_wait_for_the_thread_that_gave_its_call(void **state)
 {

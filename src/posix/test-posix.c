@@ -209,8 +209,8 @@ static void a_wait_for_many_requests_ends_with_any(void **state)
 
 	(void)state;
 	/*
-	 * The requests are executed in this order. The thread waits for a list in
-	 * reverse order.
+	 * The requests complete in the order of this loop. The list for which the
+	 * thread waits has the reverse order.
 	 */
 	for (int i = 0; i < MANY; i++) {
 		aiocbs[i] = aiocb_of(ends[0], &byte, 1);
