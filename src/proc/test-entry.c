@@ -20,7 +20,10 @@ static int cancel_type(void)
 	return type;
 }
 
-/* What a signal handler does that calls the library. */
+/*
+ * Call the library as a signal handler may. Inside the library, cancellation must be
+ * deferred.
+ */
 static void handle(void)
 {
 	assert_true(uaio_enter());
@@ -62,7 +65,10 @@ static void a_handler_in_a_sleep_keeps_cancellation_deferred(void **state)
 
 static bool is_interrupted;
 
-/* A signal arrives just after a change of the type. */
+/*
+ * Change the cancellation type. The first time, a signal handler runs just after the
+ * change.
+ */
 static int set_type_and_handle(int type, int *ret_old)
 {
 	int ret = pthread_setcanceltype(type, ret_old);

@@ -190,8 +190,9 @@ static void a_change_that_gives_rights_waits_for_calls(void **state)
 	uaio_former_end(&call);
 	become(0);
 	/*
-	 * A change by a thread with all rights gives no rights: it waits for the call
-	 * only for a while, then succeeds.
+	 * This thread has all rights, so its change of ids gives no rights to the
+	 * worker's call. The change waits for that call only for a while, then
+	 * succeeds.
 	 */
 	assert_int_equal(begin(uaio_former_now(), UAIO_NEEDS_FILE_IDS, &call),
 			 0);
