@@ -436,8 +436,9 @@ static void a_thread_that_ends_in_its_sleep_leads_no_more(void **state)
 /* What happens to the queues when a thread's sleep ends */
 
 /*
- * The fallback thread may have adopted the queue (watch its epoll) before the thread
- * became the leader.
+ * For unit_await(): the fallback thread may have adopted the queue (watch its epoll)
+ * before this thread became the leader. Then it removes the queue from its list a
+ * little later.
  */
 static bool is_off_the_list(void *arg)
 {

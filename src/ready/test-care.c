@@ -105,7 +105,8 @@ static void a_queue_that_is_listed_again_stays_as_long(void **state)
 static struct uaio_queue other;
 static uint32_t
 	/*
-	 * atomic: how often the thread has waited since `other` was put on the list
+	 * atomic: how often the fallback thread has waited since `other` was put on
+	 * its list
 	 */
 	nr_waits;
 static uint32_t is_listed; /* atomic */

@@ -88,7 +88,7 @@ static long play(void *arg)
 
 struct work {
 	struct uaio_ready_counters counters;
-	/* voluntary sleeps of the engine's threads, counted by the kernel */
+	/* voluntary sleeps of the library's threads, counted by the kernel */
 	uint64_t nr_sleeps;
 };
 
@@ -196,7 +196,8 @@ static void requests_of_callers_that_do_not_run_are_executed(void **state)
 	assert_int_equal(work.counters.nr_by_caller, 0);
 	assert_int_equal(work.counters.nr_by_fallback, work.counters.nr_parked);
 	/*
-	 * If callers do not run requests, each request must wake the fallback thread.
+	 * Callers execute no requests here, so each parked request must wake the
+	 * fallback thread.
 	 */
 	assert_true(work.counters.nr_fallback_wakes >= nr / 2);
 }

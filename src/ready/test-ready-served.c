@@ -213,8 +213,8 @@ static void a_waiter_for_two_is_served_with_the_second(void **state)
 }
 
 /*
- * A thread sleeps for another pipe, or has nothing to wait for. Then another thread
- * submits the request whose event must wake it.
+ * A thread sleeps in the context until another pipe is ready, or without any request.
+ * Then another thread submits a request, whose event must wake the sleeping thread.
  */
 static void a_request_submitted_beside_a_sleeper_wakes_it(void **state)
 {

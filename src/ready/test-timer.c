@@ -445,8 +445,8 @@ who_sleeps_in_a_call_of_its_own_leaves_timers_to_others(void **state)
 	assert_int_equal(cancel(1), -EINPROGRESS);
 	assert_int_equal(unit_reap_one(handle), -ECANCELED);
 	/*
-	 * Setting a timer ends this thread's poll(). While a thread sleeps in its own
-	 * poll() (attend.h), it serves no timers.
+	 * While a thread sleeps in its own poll(), it serves no timers (attend.h). So
+	 * setting a timer must end the poll() of this thread.
 	 */
 	submit_read_of_byte((char[1]){ 0 });
 	assert_true(uaio_attend_begin(&attend));
