@@ -397,7 +397,10 @@ a_write_of_a_part_waits_for_one_that_is_executed_inline(void **state)
 	unit_gate_close(test.other);
 	unit_thread_start(&thread, write_inline, NULL);
 	unit_gate_await_key(4);
-	/* If this write did not wait, it would now read the block it changes. */
+	/*
+	 * This write changes only a part of a block, so it reads the block first. If
+	 * it did not wait for the inline write, it would read the block now.
+	 */
 	write_part(10, 4 * SIZE + 200);
 	memcpy(test.expected + 4 * SIZE, inliner.data, sizeof(inliner.data));
 	unit_await(is_refused_once, NULL);
@@ -432,7 +435,7 @@ static void no_write_runs_inline_beside_a_misaligned_write(void **state)
 	assert_int_equal(unit_reap_one(inliner.handle), sizeof(inliner.data));
 	reap_all();
 	assert_content();
-	/* No exclusive write is left, so writes are executed inline again. */
+	/* The misaligned write is complete, so writes are executed inline again. */
 	before = unit_nr_inline();
 	assert_int_equal(unit_submit(inliner.handle, &inliner.iocb), 1);
 	assert_int_equal(unit_nr_inline(), before + 1);

@@ -100,7 +100,10 @@ static bool is_poison(const void *at, size_t bytes)
 	return is_so;
 }
 
-/* Return: whether the runners from index nr on still contain only poison. */
+/*
+ * A runner executes segments, one after the other (split.h).
+ * Return: whether the runners from index nr on still contain only poison.
+ */
 static bool is_untouched_from(const struct uaio_split *split, unsigned nr)
 {
 	return is_poison(&split->runners[nr],
@@ -176,7 +179,7 @@ static bool answer(long nr, const long args[6], long *ret_res)
 	case SYS_statx:
 		memset((void *)args[4], 0, 256);
 		((uint32_t *)args[4])[0] = DIOALIGN;
-		((uint32_t *)args[4])[38] = 4; /* of memory */
+		((uint32_t *)args[4])[38] = 4; /* alignment of memory */
 		((uint32_t *)args[4])[39] = BLOCK;
 		*ret_res = 0;
 		return true;
@@ -474,7 +477,8 @@ static void references_are_dropped_at_the_same_time(void **state)
 		nr = unit_interleave(n, drop_second, drop_third, NULL, rets);
 		assert_int_equal(load_relaxed(&shared->nr_begun), 2);
 		/*
-		 * The starter still has its reference, so the request is not complete.
+		 * The starter (the worker that dequeued the request) still has its
+		 * reference, so the request is not complete.
 		 */
 		assert_int_equal(load_relaxed(&shared->refs), 1);
 	}

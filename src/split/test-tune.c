@@ -15,8 +15,8 @@ enum {
 	MIB = 1 << 20,
 	UNTOUCHED = 4,
 	/*
-	 * the requests that are never cut, and then four requests each with few and
-	 * with many segments at once
+	 * first the requests that are never cut; then four with few segments at once,
+	 * and four with many
 	 */
 	FIRST_LOOKS = UNTOUCHED + 8,
 };
