@@ -192,8 +192,8 @@ static void a_tool_that_is_gone_is_found_so(void **state)
 	while (!(rate = uaio_cycles_per_us()))
 		;
 	/*
-	 * Let the time be more than a second later, so that the process checks its
-	 * tools again.
+	 * Let the time be more than a second later, so that the process checks again
+	 * which tools ask for a trace.
 	 */
 	assert_false(uaio_listen(uaio_cycles() + 1100000 * rate));
 	assert_int_equal(ask.askers[2].error, -ESRCH);

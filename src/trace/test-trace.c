@@ -162,7 +162,7 @@ static void a_child_has_a_lane_of_its_own(void **state)
 	(void)state;
 	assert_true(put(0));
 	assert_int_equal(unit_in_child(put_in_child), 0);
-	/* The process has ended; its records must still be readable. */
+	/* The child has ended; its records must still be readable. */
 	assert_int_equal(take(), 3);
 	assert_int_equal(nr_lanes_taken(), 1);
 }
@@ -172,8 +172,8 @@ static void a_program_takes_the_lane_again_that_its_thread_had(void **state)
 	(void)state;
 	assert_true(put(0));
 	/*
-	 * Act as after an exec: the new program does not know which lane the thread
-	 * has.
+	 * Act as after an exec: the new program does not know which lane (part of the
+	 * ring) its thread has.
 	 */
 	uaio_trace_to(ring);
 	assert_true(put(1));
