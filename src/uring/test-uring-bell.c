@@ -413,7 +413,8 @@ static int parents_epoll;
 static int in_child(void)
 {
 	/*
-	 * The completion that the parent's ring had before fork() is in shared memory.
+	 * The parent's ring got this completion before fork(). Ring memory is shared,
+	 * so the child can consume the completion.
 	 */
 	assert_got(&client, 1, 0);
 	uaio_uring_bells_settle();
@@ -576,8 +577,8 @@ static void rings_go_while_they_are_polled(void **state)
 	for (int i = 0; i < NR_TAKERS; i++)
 		assert_int_equal(unit_thread_join(&threads[i]), 0);
 	/*
-	 * Making a ring frees the last rings, which a thread that settled bells may
-	 * have kept.
+	 * A thread that settled bells may have kept the rings that were closed last.
+	 * The library frees them when it makes a ring.
 	 */
 	client_open(&client, 4, plain);
 	client_close(&client);

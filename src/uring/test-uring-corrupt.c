@@ -929,8 +929,8 @@ static void *map_at(char *at, size_t bytes, int fd, int64_t off)
 }
 
 /*
- * Map the ring. Prepared entries do not write the array of submission indices: only
- * resume() does, so indices stay overwritten until then.
+ * Map the ring. put() does not write the array of submission indices; only resume()
+ * does. So overwritten indices stay until then.
  */
 static void map_in(struct uring *client, char *space)
 {
@@ -1118,7 +1118,6 @@ static void open_all(void)
 	add_file(pipes[1][1]);
 	add_file(epoll);
 	add_file(open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-	/* other files */
 	add_file(unit_file(true));
 	add_file(open_in("data", O_RDWR));
 	add_file(unit_numbered_file(false, 16));

@@ -31,7 +31,7 @@
 
 enum {
 	ENTRIES = 16,
-	NR_WORDS = 256, /* indexed by user_data */
+	NR_WORDS = 256, /* counters of completions, by user_data */
 	/*
 	 * user_data of completions tells which process owns them; numbers below
 	 * OF_PARENT are of the child that is killed.
@@ -97,8 +97,8 @@ static void take_the_ring_over(void)
 }
 
 /*
- * Take the ring over (share.h) before the steps begin. Start no further threads, so
- * that this thread does all work itself.
+ * The first call on the ring takes the ring over (share.h): make this call before the
+ * steps begin. Start no further threads, so that this thread does all work itself.
  */
 static void become_user(void)
 {
@@ -578,8 +578,9 @@ static void is_killed_during(void (*act)(void), unsigned nr_min)
 	unsigned nr = 0, nr_posting = 0, nr_missed = 0;
 
 	/*
-	 * Record the steps twice: in the first run the dynamic linker still resolves
-	 * functions, which later children inherit.
+	 * Record the steps twice, and keep the second record. In the first run the
+	 * dynamic linker still resolves functions, which it need not do in later
+	 * children.
 	 */
 	for (unsigned i = 0; i < 2; i++) {
 		note_steps(act);

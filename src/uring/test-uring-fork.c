@@ -90,9 +90,9 @@ static int stop(void **state)
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
 /*
- * In a child: take the parent's rings over, but submit nothing, because the parent
- * submits meanwhile. The child must not affect the parent's requests and registered
- * resources.
+ * In a child: take the parent's rings over by a first call on each ring (share.h).
+ * Submit nothing, because the parent submits meanwhile. The child must not affect the
+ * parent's requests and registered resources.
  */
 static int ask_of_parents(void)
 {
@@ -132,7 +132,10 @@ static int work_and_close(void)
 {
 	int ret = work_in_child();
 
-	/* Close the parent's rings without taking them over (share.h). */
+	/*
+	 * A child takes a parent's ring over when it first uses the ring (share.h).
+	 * Here the child closes the rings without using them.
+	 */
 	for (unsigned i = 0; i < NR_THREADS; i++)
 		unit_close(clients[i].fd);
 	return ret;
@@ -177,7 +180,8 @@ static void a_child_that_is_killed_leaves_the_rings_alone(void **state)
 		if (pid == 0)
 			be_killed(begun[1]);
 		/*
-		 * Kill the child after its first round, or at any earlier moment.
+		 * In odd rounds kill the child once it has done some work, in even
+		 * rounds at any moment.
 		 */
 		if (i % 2)
 			assert_int_equal(read(begun[0], &byte, 1), 1);

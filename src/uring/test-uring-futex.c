@@ -78,8 +78,8 @@ static long keep_waking(void *arg)
 static bool check(const struct io_uring_cqe *cqe, uint32_t *ret_cancels)
 {
 	/*
-	 * A completion of a cancelling request: it has found the wait (0 or 1), has not
-	 * found it, or came too late (EALREADY).
+	 * A completion of a cancelling request, which has found the wait (result 0 or
+	 * 1), has not found it, or came too late (EALREADY).
 	 */
 	if (cqe->user_data >= NR_WAITS) {
 		assert_true(cqe->res == 1 || cqe->res == 0 ||
@@ -180,8 +180,9 @@ static void rings_end_beside_waits(void **state)
 }
 
 /*
- * Wait for as many futexes as a request may have. The library adds one futex of its own
- * to the system call, which must accept that many.
+ * Wait for as many futexes as one request may have. The library's system call also
+ * waits for a futex of the library's own, and the kernel must accept this additional
+ * futex.
  */
 static void one_of_many(void **state)
 {

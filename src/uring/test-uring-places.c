@@ -100,7 +100,7 @@ static unsigned put_some(unsigned *seed, int *zero, char *byte)
 
 /*
  * Consume all completions, at least one.
- * Return: how many belong to requests; the others are of tags.
+ * Return: how many belong to requests, and not to tags.
  */
 static unsigned take_some(void)
 {

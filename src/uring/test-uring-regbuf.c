@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Registered buffers: cloned from another ring, and used by vectors. */
+/*
+ * Registered buffers: clones of another ring's buffers, and vectored requests on
+ * buffers.
+ */
 #undef NDEBUG
 #include <sys/uio.h>
 

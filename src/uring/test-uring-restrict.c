@@ -227,7 +227,8 @@ static void numbers_are_given_in_turn(void **state)
 		assert_int_equal(id, i);
 	}
 	/*
-	 * 0 is never given out as a number, however many personalities are registered.
+	 * The library never assigns the id 0 to a personality, even if all other ids
+	 * are in use.
 	 */
 	assert_int_equal(
 		register_of(&client, IORING_REGISTER_PERSONALITY, NULL, 0),

@@ -568,7 +568,10 @@ static void the_process_ends(void **state)
 	(void)state;
 	for (held_at = 1; ret == 0; held_at++)
 		ret = unit_in_child(end_while_it_is_held);
-	/* 2: the thread makes fewer calls, so it was not held. */
+	/*
+	 * The child exits with 2 if the thread makes fewer than held_at calls, so that
+	 * it was not held.
+	 */
 	assert_int_equal(ret, 2);
 	assert_in_range(held_at, 5, 20);
 }
