@@ -302,8 +302,8 @@ static void cancelling_a_read_starts_the_write_that_waits(void **state)
 }
 
 /*
- * The descriptor of the write is closed; the read uses another descriptor. Closing must
- * execute the read first.
+ * The program closes the descriptor of a write, which waits for a read by another
+ * descriptor. The read must be executed before the write.
  */
 static void closing_the_writers_descriptor_makes_the_read_first(void **state)
 {

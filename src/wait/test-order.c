@@ -300,8 +300,8 @@ static void a_direct_write_in_place_waits_behind_an_ordered_one(void **state)
 }
 
 /*
- * Check that no request of the file is queued or running. If so, the submitting thread
- * executes a new read itself (inline).
+ * Check that no request of the file is queued or running: only then does the
+ * submitting thread execute a new read inline.
  */
 static void assert_idle(void)
 {

@@ -208,7 +208,11 @@ static void if_starting_pages_does_not_help_each_read_has_a_worker(void **state)
 	(void)state;
 	cold_hold(cold_bits(NR_PAGES));
 	submit_some(NR);
-	/* The oldest read returns MAX_FUTILE times, and each try fails. */
+	/*
+	 * MAX_FUTILE times a worker completes the oldest read, and the library tries
+	 * the other reads without success. Then it queues each of the other reads for
+	 * a worker of its own.
+	 */
 	cold_let(cold_bits(MAX_FUTILE));
 	cold_await_blocked(NR - MAX_FUTILE);
 	cold_let(cold_bits(NR));
@@ -221,7 +225,10 @@ static void if_starting_pages_does_not_help_each_read_has_a_worker(void **state)
 		assert_reaped(1, cold_bit(i % NR_PAGES));
 	}
 	assert_int_equal(cold_count(&cold.nr_advised), nr_advised);
-	/* After SKIPS reads by workers, a read starts its page early again. */
+	/*
+	 * After SKIPS reads by workers, the library again starts to read a page early
+	 * (posix_fadvise).
+	 */
 	submit(0);
 	assert_reaped(1, cold_bit(0));
 	assert_int_equal(cold_count(&cold.nr_advised), nr_advised + 1);
@@ -334,7 +341,10 @@ static long close_cold(void *arg)
 	return 0;
 }
 
-/* The closing thread executes waiting reads of its descriptor, and no others. */
+/*
+ * The closing thread executes the reads that wait on its descriptor. Then it waits for
+ * the read that a worker executes.
+ */
 static void closing_executes_cold_reads(void **state)
 {
 	enum { NR = 6 };
@@ -353,7 +363,7 @@ static void closing_executes_cold_reads(void **state)
 	store_relaxed(&cold.fd, -1);
 }
 
-/* The closing thread waits for another thread's try, then executes the reads. */
+/* The closing thread waits until another thread has tried a read. */
 static void closing_waits_for_a_read_being_tried(void **state)
 {
 	struct unit_thread waiter, closer;
@@ -384,7 +394,10 @@ static bool is_reader_asleep(void *arg)
 	return unit_is_asleep(cold_count(&cold.reader));
 }
 
-/* A thread is trying the last read, which must now be queued for a worker. */
+/*
+ * The oldest read completes while a thread tries the only other read. The library must
+ * not also queue the tried read for a worker.
+ */
 static void the_last_read_may_be_tried_when_its_turn_comes(void **state)
 {
 	struct unit_thread waiter;

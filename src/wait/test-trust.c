@@ -15,10 +15,7 @@
 
 enum {
 	SIZE = 512,
-	/*
-	 * so many fast reads in a row are needed before the library first trusts a
-	 * device
-	 */
+	/* number of fast reads in a row after which the library first trusts a device */
 	FIRST = 64,
 	OVERLAYFS = 0x794c7630,
 	FUSE = 0x65735546,
