@@ -106,8 +106,8 @@ static void all_other_items_run_as_long_as_a_worker_is_free(void **state)
 }
 
 /*
- * The only worker is a fixed one, and blocks. A new worker must run the items of its
- * private list.
+ * The only worker is a fixed one, which has a private list, and it blocks. A new
+ * worker must run the items of this list.
  */
 static int block_an_owner(void)
 {
@@ -326,9 +326,9 @@ static void a_saturated_account_does_not_delay_the_other(void **state)
 }
 
 /*
- * To complete a short item, a worker makes a call that may block. It may do so just
- * before it runs an item that may block, and then counts as blocked already. The call
- * must not count the worker again.
+ * To complete a short item, a worker makes a call that may block. If the worker is
+ * just about to run an item that may block, it counts as blocked already. The library
+ * must not count it twice.
  */
 /* what uaio_wq_blocks() returned: whether it has counted the worker as blocked */
 static bool has_counted;

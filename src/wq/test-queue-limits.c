@@ -56,11 +56,11 @@ static void work_queued_before_the_limit_was_0_is_run(void **state)
 }
 
 /*
- * There is no worker, and the manager runs an item itself. A thread queues two items,
- * sees no worker, and is about to take the items back. At that moment the manager
- * creates a worker. One worker is not enough, so the thread must call the manager for
- * the second item. The hook stops the new worker before this worker can call the
- * manager.
+ * There is no worker, so the manager runs an item itself. A thread queues two items,
+ * sees no worker, and is about to take the items back, to run them itself. At that
+ * moment the manager creates a worker. One worker is not enough, so the thread must
+ * call the manager for the second item. The hook stops the new worker, which could
+ * otherwise call the manager first.
  */
 static struct {
 	struct item_gate gate;
@@ -221,8 +221,8 @@ static void a_manager_refused_to_a_worker_comes_later(void **state)
 }
 
 /*
- * The only worker is a fixed one, and blocks. Then the limit is raised: new workers
- * must run the other items.
+ * The only worker is a fixed one, which has a private list, and it blocks. Then the
+ * test raises the limit: new workers must run the other items.
  */
 static int raise_limit(enum uaio_wq_placement placement)
 {
@@ -393,10 +393,10 @@ static int set_limits(void)
 	assert_int_equal(set_workers(INT_MIN), -EINVAL);
 	assert_int_equal(set_workers(UAIO_WQ_WORKERS_MAX + 1), -EINVAL);
 	assert_int_equal(set_workers(INT_MAX), -EINVAL);
-	assert_int_equal(set_workers(2), -EINVAL); /* three are fixed */
+	assert_int_equal(set_workers(2), -EINVAL); /* three workers are fixed */
 	assert_limits(7, 3, 5);
 
-	/* Set only one of the values; then the largest and smallest values. */
+	/* Set only one of both limits; then set the largest and the smallest limits. */
 	assert_int_equal(set_fixed(7, -1, &old), 0);
 	assert_limits(7, 7, 5);
 	assert_int_equal(set_fixed(-1, 0, &old), 0);

@@ -141,7 +141,8 @@ static int write_beside(void)
 {
 	start(FILES);
 	/*
-	 * The gate stops writes to the last file. The hook must ignore this file.
+	 * The gate stops writes to the last file, so the hook must not check that
+	 * file.
 	 */
 	nr_files--;
 	unit_gate_close(files[FILES - 1].fd);

@@ -105,7 +105,7 @@ static void round_robin_gives_each_list_the_same_number(void **state)
 
 /*
  * All workers are blocked while items are queued. Each private list must take EACH
- * items, and the public list must take the rest.
+ * items, and the public list must take all further items.
  */
 static int fill_lists(void)
 {

@@ -244,9 +244,9 @@ static void each_item_goes_to_one_of_the_threads_that_meet(void **state)
 }
 
 /*
- * One thread puts items in, others take and cancel items at the same time. The list is
- * so short that its slots are soon reused. A thread that takes an item must also see
- * the item's contents.
+ * One thread puts items in. Other threads take and cancel items at the same time. The
+ * list is so short that its slots are soon reused. A thread that takes an item must
+ * also see the item's contents.
  */
 enum {
 	NR_TAKERS = 3,

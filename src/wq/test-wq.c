@@ -275,7 +275,9 @@ static int idle_away(void)
 			return 2;
 		unit_hook(items_hurry);
 		/*
-		 * These requests wake workers that fell asleep before the hook was set.
+		 * Workers that fell asleep before the hook was set sleep without it.
+		 * These requests wake them, so that all workers sleep with the hook
+		 * later.
 		 */
 		ret = mixed_work(40);
 		if (ret)
