@@ -447,8 +447,8 @@ static void memory_is_refused(void **state)
 	assert_older_are_cancelled();
 	unit_hook(NULL);
 	/*
-	 * From here on, memory can be allocated again: this thread may sleep now, and a
-	 * thread needs memory to sleep.
+	 * A thread needs memory to sleep, and this thread may sleep from here on. So
+	 * the hook no longer refuses memory.
 	 */
 	assert_younger_wait();
 	cancel_all();
