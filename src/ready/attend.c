@@ -29,7 +29,7 @@ struct attended {
 	 * queue. This is harmless, because the thread compares the generation first.
 	 */
 	struct uaio_queue *queue;
-	/* generation of the queue when it was stored here */
+	/* the queue's generation when this thread stored the pointer */
 	uint64_t opened;
 	/*
 	 * The thread (its struct attender) to which this thread last left the queue;

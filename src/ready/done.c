@@ -22,10 +22,10 @@
  *       collected request. The thread completes the collected requests before it notifies
  *       a canceller, and before it hands a request to a worker.
  *
- *   I4  The thread queries a socket by a descriptor that it does not hold open. Another
- *       thread may close the descriptor meanwhile, and another file may be opened at its
- *       number. Then that file is queried. This is harmless: the answer is only a hint,
- *       about a socket that the client has closed.
+ *   I4  The thread queries a socket by a descriptor that it does not hold open.
+ *       Meanwhile another thread may close the descriptor and open another file, which
+ *       gets the same descriptor. Then the thread queries that file. This is harmless:
+ *       the answer is only a hint, about a socket that the client has closed.
  *
  * Tested by uring/test-uring-together.c and uring/test-uring-socket.c.
  */
@@ -116,7 +116,7 @@ void uaio_done_complete(struct uaio_done *done)
 	if (done->nr_of_home)
 		/*
 		 * relaxed: if another thread reads the old count, it only looks for
-		 * parked requests in vain
+		 * parked requests and finds none
 		 */
 		sub_relaxed(&done->home->ready.nr_parked, done->nr_of_home);
 	ask_rests(done);

@@ -90,7 +90,9 @@ struct uaio_file *uaio_edge_note(struct uaio_group *group,
 	}
 	*ret_watch = watch;
 	*ret_waitqs = note_edge_locked(file, watch->armed, event->events);
-	/* relaxed: written under the lock */
+	/*
+	 * relaxed: nr_edges changes only under the file's lock, which this thread holds
+	 */
 	store_relaxed(&watch->nr_edges, load_relaxed(&watch->nr_edges) + 1);
 	watch->nr_told = uaio_watch_edges(watch);
 	/*

@@ -63,7 +63,7 @@ static struct {
 	bool has_timers; /* a queue that the thread serves may have timers */
 	int64_t due_ns;  /* when the thread wakes if nothing happens */
 	uint32_t
-		drain; /* atomic: counts ended stays (I2); waiters sleep on it */
+		drain; /* atomic: counts ended stays (I2); closing threads sleep on it */
 } fallback;
 
 void uaio_fallback_init(void)
@@ -249,9 +249,9 @@ static void disown_locked(struct uaio_ready *ready)
 /* Serving one queue of the list */
 
 /*
- * Threads of the program serve this queue again: disown it and put it on the list.
- * Perhaps these threads do not complete requests that workers have submitted to the
- * kernel.
+ * Threads of the program serve this queue again: disown it and put it on the list. If
+ * workers have submitted requests to the kernel, serve the queue again at once, because
+ * the program's threads may not complete these requests.
  */
 static void leave_to_callers(struct uaio_ready *ready)
 {
@@ -394,8 +394,8 @@ static void answer_all(const struct epoll_event *events, int nr)
 			continue;
 		lock();
 		/*
-		 * relaxed: read under the lock. If the bit is clear, the queue was
-		 * closed meanwhile.
+		 * relaxed: the bit changes only under the lock. If it is clear, the
+		 * queue was closed meanwhile.
 		 */
 		is_ours = uaio_ready_has(ready, UAIO_ADOPTER);
 		if (is_ours)
@@ -457,7 +457,7 @@ static void disown_idle_locked(void)
 /* Return: whether the thread must end, after a long time without events. */
 static bool is_over(void)
 {
-	/* Parked requests do not keep the process alive. */
+	/* If only threads of the library are left, end despite parked requests. */
 	bool is_over = uaio_threads_are_last();
 
 	lock();

@@ -19,7 +19,10 @@ static inline __attribute__((always_inline)) void
 move_locked(struct uaio_ready *ready, struct uaio_watch *watch,
 	    enum uaio_watch_place place)
 {
-	/* relaxed, here and below: changed under the lock */
+	/*
+	 * relaxed, here and below: `place` changes only under the lock, which the
+	 * caller holds
+	 */
 	bool was_kicked = load_relaxed(&watch->place) == UAIO_WATCH_KICKED;
 
 	list_remove(&watch->in_list);
@@ -118,7 +121,10 @@ void uaio_watch_doubt(struct uaio_watch *watch, uint32_t waitqs)
 	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
 
 	lock(ready);
-	/* Store the wait queues even if the watch is on the kicked list. */
+	/*
+	 * Even if the watch is on the kicked list, store the wait queues: the thread
+	 * that takes the watch from the list tries them.
+	 */
 	watch->waitqs |= asking(waitqs);
 	watch->is_untried = true;
 	if (!is_kicked_locked(watch))

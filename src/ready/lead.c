@@ -95,10 +95,11 @@ static bool tell_next_locked(struct uaio_queue *queue,
 
 /*
  * Return: whether the fallback thread will serve the queue without further notice.
- * Three conditions must hold. The queue was on the fallback thread's list when the
- * leader stopped: the fallback thread takes a queue off the list before it checks for a
- * leader. No waiter is left that could lead. There is no timer: the fallback thread
- * does not wake for the timer of a queue only because the queue is on the list.
+ * Three conditions must hold. First, the queue was on the fallback thread's list when
+ * the leader stopped. That thread takes a queue off the list before it checks for a
+ * leader, so it will see that there is none. Second, no waiter is left that could lead.
+ * Third, the queue has no timer, because the list alone does not make the fallback
+ * thread wake for a timer.
  */
 static bool is_listed(const struct uaio_queue *queue, uint32_t keepers)
 {
@@ -184,8 +185,9 @@ void uaio_lead_stop(struct uaio_queue *queue, struct uaio_waiter *waiter)
 static void list(struct uaio_group *group)
 {
 	/*
-	 * relaxed: the fallback thread first takes a queue off its list. Then it looks
-	 * for kicked files under the lock under which this thread has kicked some.
+	 * relaxed: the fallback thread first takes a queue off its list, and then looks
+	 * for kicked files under a lock. This thread has kicked files under that lock.
+	 * So it sees UAIO_LIST cleared, or the fallback thread sees the files.
 	 */
 	if (!uaio_ready_has(&group->ready, UAIO_LIST))
 		(void)uaio_fallback_list(group);
@@ -225,7 +227,8 @@ void uaio_waiters_back_up(struct uaio_group *group)
 {
 	/*
 	 * relaxed: a leader first sets UAIO_LEADER, and then takes the lock to look at
-	 * the lists. This thread has added something to a list under the same lock.
+	 * the lists. This thread has added a watch to a list under the same lock. So it
+	 * sees UAIO_LEADER, or the leader sees the watch.
 	 */
 	if (uaio_ready_has(&group->ready, UAIO_LEADER))
 		uaio_waiters_pass_on(group);
@@ -315,7 +318,7 @@ static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	if (!uaio_lead_pin_again(queue, waiter)) {
 		/*
 		 * A signal handler has made another waiter the leader, before this
-		 * thread slept. The events were meant for that leader.
+		 * thread slept. The events were meant for that leader, so wake it.
 		 */
 		if (nr > 0) {
 			uaio_ready_kick_all(&queue->group);

@@ -33,8 +33,8 @@
  *       leader, but UAIO_LEADER is cleared. The fallback thread then serves the queue
  *       until the leader is awake again, or its thread makes another call, or ends. No
  *       other waiter becomes the leader meanwhile, so at most one thread sleeps in the
- *       epoll. Of two threads, each could consume a wake-up that was meant for the
- *       other.
+ *       epoll. If two threads slept there, each could consume a wake-up that was meant
+ *       for the other.
  *
  * test/model/ready.pml is a model of I1 to I6. If one of the two threads in I3 omits
  * its read, a request is never executed. The faults WAITERS_NOT_TOLD and

@@ -38,8 +38,8 @@ static void clear_up(void *value)
 
 	(void)value;
 	/*
-	 * If this fails, the thread ended inside the library, but not in a sleep: it is
-	 * not known what the thread holds.
+	 * If this fails, the thread ended inside the library, but not in a sleep. Then
+	 * the thread may hold locks, so free nothing.
 	 */
 	if (!uaio_enter())
 		return;

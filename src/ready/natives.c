@@ -35,7 +35,7 @@ unsigned uaio_natives_take(struct uaio_group *group, unsigned *ret_nr)
 				      UAIO_NATIVE_BATCH))) {
 		/*
 		 * relaxed: if another thread reads the old count, it only looks for
-		 * parked requests in vain
+		 * parked requests and finds none
 		 */
 		sub_relaxed(&group->ready.nr_parked, nr);
 		*ret_nr += nr_executed(results, nr);

@@ -265,8 +265,8 @@ static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 	 */
 	bool was_tried = req->edges == load_relaxed(&file->nr_edges);
 	/*
-	 * The request may fail, or need nothing from the file; the epoll reports
-	 * neither.
+	 * The request may fail, or need nothing from the file. The epoll reports
+	 * neither, so a thread must try the request.
 	 */
 	bool is_untried = !was_tried && (is_armed || req->sqe.is_async);
 
@@ -374,8 +374,9 @@ void uaio_waitq_kick_locked(struct uaio_file *file, enum uaio_waitq_id id,
 	home = uaio_ready_home(&first->group->ready);
 	uaio_watch_kick(first->watch, 1u << id, false);
 	/*
-	 * A thread that sleeps in home may have been woken by the same edge, and have
-	 * skipped the wait queue because this thread was running it.
+	 * The same edge may have woken a thread that sleeps in home. If that thread has
+	 * skipped the wait queue, because this thread was running it, the fallback
+	 * thread must run it.
 	 */
 	if (home != runs)
 		uaio_fallback_nudge(home);
@@ -466,7 +467,10 @@ void uaio_ready_submitted(struct uaio_group *group, bool has_multishot)
 	struct uaio_group *home = uaio_ready_home(&group->ready);
 
 	uaio_lead_forget();
-	/* relaxed: this thread sees what it has kicked itself */
+	/*
+	 * relaxed: has_kicked tells at least of the files that this thread has kicked
+	 * itself
+	 */
 	if (unlikely(has_multishot))
 		(void)uaio_ready_look(home, UAIO_RUN_BY_CALLER);
 	else if (uaio_ready_tuning.caller_runs &&
@@ -482,7 +486,8 @@ void uaio_ready_native_submitted(struct uaio_group *group, bool by_worker)
 	uaio_lead_forget();
 	/*
 	 * [MB:led] seq_cst: counts the requests, then reads which threads sleep, as in
-	 * announce(). The ring's eventfd wakes a thread that sleeps in the epoll.
+	 * announce(). The kernel signals its completions by an eventfd in the epoll
+	 * (native.h), which wakes a thread that sleeps there.
 	 * [MB:native-by-worker] seq_cst: a worker counts its request, then reads whether
 	 * the queue is adopted. Pairs with leave_to_callers().
 	 */
@@ -530,8 +535,9 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 		uaio_timer_remove_locked(req);
 		uaio_waitq_count_out(waitq, req);
 		/*
-		 * The next request in the wait queue was not tried yet. It may succeed
-		 * although the cancelled request did not, because it may need less.
+		 * No thread has tried the next request of the wait queue yet. It may
+		 * need less than the cancelled request, and succeed. So let a thread
+		 * try it.
 		 */
 		if (was_first && id != UAIO_WAITQ_POLL && !waitq->is_running)
 			uaio_waitq_kick_locked(file, id, NULL);

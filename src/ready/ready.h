@@ -80,9 +80,9 @@
  *   I10 A multishot poll posts a completion for each edge of its own watch, and stays
  *       parked. No thread calls poll() for it, except to find out which events an edge
  *       has reported. To report what is ready at first, the thread that parks the poll
- *       adds the file to the epoll again, under a new generation of the watch. Events of
- *       the old generation are ignored. Several edges that come before a thread acts on
- *       the last may share one completion, as in the kernel.
+ *       adds the file to the epoll again, under a new generation of the watch. Events
+ *       of the old generation are ignored. Several edges that come before a thread acts
+ *       on the last of them may share one completion, as in the kernel.
  *
  *       For some files no epoll can report to a multishot poll: the epoll refuses the
  *       file or does not have it, or the file may be ready for one thread only. Then the
@@ -207,9 +207,9 @@ void uaio_ready_unexpect(struct uaio_group *group);
 /*
  * The caller has submitted native requests (executed by the kernel itself) of group, or
  * is about to; they are already counted as parked. Make sure that a thread which sleeps
- * for the group's events completes them. If no thread sleeps, the client probably soon
- * calls the library and completes them itself. But a request submitted by a worker is
- * left to the fallback thread at once.
+ * for the group's events completes them. If no thread sleeps, leave them to the client,
+ * which probably soon calls the library; but if by_worker is set, wake the fallback
+ * thread at once.
  */
 void uaio_ready_native_submitted(struct uaio_group *group, bool by_worker);
 /*
@@ -276,8 +276,8 @@ void uaio_ready_announce(struct uaio_group *group);
  * newest first. (A file is on `fresh` if a request was parked on it, and no thread has
  * looked at the file since.) The number of tries is limited. If another thread is
  * running the list of kicked files, only complete timers and native requests.
- * Return: whether a kicked file is left. UAIO_RUN_BY_CALLER has then passed it on to
- * another thread.
+ * Return: whether a kicked file is left. If so, and by is UAIO_RUN_BY_CALLER, this
+ * function has made another thread try that file's requests.
  */
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by);
 
@@ -310,8 +310,9 @@ bool uaio_ready_arm(struct uaio_group *group);
 void uaio_ready_arm_beside(struct uaio_group *group);
 
 /*
- * Add to the epoll only files on which no request was parked since the last call of
- * this function. Threads of the program often try the other files themselves.
+ * Add to the epoll the files on which no request was parked since the last call of this
+ * function. Leave out files with newer requests, because threads of the program often
+ * try such requests without the epoll.
  */
 void uaio_ready_arm_stale(struct uaio_group *group);
 
@@ -354,7 +355,7 @@ void uaio_ready_kick_events(struct uaio_group *group,
 
 /*
  * A worker's call for a parked request has returned. The worker also owned the
- * request's wait queue: kick it, so that the next request is tried.
+ * request's wait queue: kick that wait queue, so that a thread tries the next request.
  */
 void uaio_ready_returned(struct uaio_req *req);
 
@@ -387,7 +388,7 @@ void uaio_fallback_reserve(void);
 int uaio_fallback_start(void);
 /*
  * Put group (a queue that is its own home, or the commons) on the fallback thread's
- * list. That thread looks at it after a while.
+ * list. That thread looks at the group after a while.
  * Return: as uaio_fallback_start().
  */
 int uaio_fallback_list(struct uaio_group *group);

@@ -23,9 +23,8 @@
 struct epoll_event;
 
 /*
- * A bit beside the bits of the wait queues to be tried: the polls must query their
- * file. It is set if the wait queues are tried for another reason than an event of the
- * epoll.
+ * A bit beside the bits of the wait queues to be tried. If it is set, each parked poll
+ * must query its file by poll(), because no event of the epoll says what is ready.
  */
 enum { UAIO_WAITQS_ASK = 1u << UAIO_NR_WAITQS };
 
@@ -73,7 +72,8 @@ struct uaio_watch {
 	/* atomic: counts events that the epoll has reported */
 	uint32_t nr_edges;
 	/*
-	 * value of uaio_watch_edges() when an edge of this watch last set file->told
+	 * value of uaio_watch_edges() when this watch's latest edge was stored in
+	 * file->told
 	 */
 	uint32_t nr_told;
 	/* how often the file was added to the epoll; never 0 */
@@ -198,8 +198,8 @@ enum uaio_next uaio_ready_try(struct uaio_req *req, int fd, bool is_known,
 /*
  * Hand a RUNNING request to a worker, which then also owns its wait queue. The worker's
  * call may block for ever, and closing the descriptor would have to wait for the call.
- * So the worker calls on a duplicate, never on the client's own descriptor. If no
- * duplicate can be made (descriptor table full), req completes with -EAGAIN.
+ * So the worker makes the call on a duplicate, never on the client's own descriptor. If
+ * no duplicate can be made (descriptor table full), req completes with -EAGAIN.
  */
 void uaio_ready_hand_to_worker(struct uaio_req *req);
 
@@ -463,9 +463,9 @@ static inline struct uaio_group *uaio_care_group(struct uaio_ready *ready)
 /*
  * Return: whether threads of the program have completed requests of the queue since the
  * last call. False for the commons: threads that serve one of its queues do not serve
- * the others. False also while the kernel has requests that workers have submitted: all
- * threads of the program may have been asleep since before that, and may not complete
- * them.
+ * the others. False also while the kernel has requests that workers have submitted.
+ * Perhaps all threads of the program slept already when the workers submitted, and no
+ * thread wakes to complete these requests.
  */
 bool uaio_care_is_attended(struct uaio_ready *ready);
 

@@ -34,16 +34,16 @@ static void note_retry(struct uaio_waitq *waitq, enum uaio_runner by,
 	if (was_fresh)
 		waitq->retry_pays = !was_in_vain;
 	/*
-	 * io_submit may skip its try, and park a request at once. This pays only if
-	 * threads of the program soon run the request with success.
+	 * io_submit may skip its try, and park a request at once. If threads of the
+	 * program do not soon run it with success, let io_submit try again.
 	 */
 	if (was_in_vain || by == UAIO_RUN_BY_FALLBACK)
 		store_relaxed(&waitq->nr_misses, 0);
 }
 
 /*
- * A run tries parked requests whose file may be ready, and now makes a pass over one
- * wait queue of that file. This thread owns the wait queue (is_running).
+ * State of a run, which makes passes over wait queues, and of its present pass. This
+ * thread owns the wait queue of the pass (is_running).
  */
 struct run {
 	struct uaio_file *file;
@@ -53,7 +53,7 @@ struct run {
 	bool is_fresh; /* the file's requests were parked since the last run */
 	/* a multishot request has just had a completion, and is tried again */
 	bool is_again;
-	/* that request must first wait for requests of other files */
+	/* a multishot request's turn is over: requests of other files come first */
 	bool ends_turn;
 	/* the multishot poll that is being tried completes only by edges */
 	bool by_edges;
@@ -211,8 +211,8 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 			uaio_sqe_ends_turn(&req->sqe, ++run->nr_shots, res);
 		run->is_again = !run->ends_turn;
 		/*
-		 * The next try does not use up the budget, up to a limit of
-		 * completions.
+		 * The next try of req does not use up the run's budget, while the run
+		 * has made at most RUN_TRIES completions.
 		 */
 		run->budget += run->nr_done <= RUN_TRIES;
 	}
@@ -229,7 +229,7 @@ static void hold_file_locked(struct run *run)
 		run->holds_file = uaio_file_try_get(run->file);
 }
 
-/* The rest of end_try_locked(): complete req alone, or hand it to a worker. */
+/* Second half of end_try_locked(): complete req alone, or hand it to a worker. */
 static __attribute__((noinline)) void
 end_try_unlocked(struct run *run, struct uaio_req *req, int fd,
 		 enum uaio_next next, int64_t res, bool is_cancelled,
@@ -575,7 +575,7 @@ static void drain_locked(struct run *run, const struct epoll_event *events,
 			 int nr)
 {
 	struct uaio_ready *ready = &run->group->ready;
-	/* The fallback thread adds fresh files to the epoll, which reports them. */
+	/* The fallback thread tries no fresh files: it adds them to the epoll. */
 	unsigned nr_fresh = run->by == UAIO_RUN_BY_FALLBACK ? 0 : FRESH_TRIES;
 	if (nr) {
 		uaio_unlock(&ready->lock, UAIO_RANK_READY);
@@ -634,8 +634,8 @@ bool uaio_ready_run_events(struct uaio_group *group, enum uaio_runner by,
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 {
 	/*
-	 * relaxed: another thread may park a request at any time anyway. A thread that
-	 * sleeps next also runs files of other threads' requests.
+	 * relaxed: a thread that parks a request just now makes sure itself that it is
+	 * tried. A thread that sleeps next does not rely on this count.
 	 */
 	if (!load_relaxed(&group->ready.nr_parked) && by == UAIO_RUN_BY_CALLER)
 		return false;

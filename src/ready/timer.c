@@ -77,7 +77,7 @@ static void note_next_locked(struct uaio_ready *ready)
 		      first ? req_of(first)->until_ns : UAIO_FOREVER);
 }
 
-/* Return: whether req is now the first of all to expire. */
+/* Return: whether req now expires before all other requests in the heap. */
 static bool add_locked(struct uaio_ready *ready, struct uaio_req *req)
 {
 	heap_add(&ready->timed, &req->in_timed, is_before);
@@ -159,8 +159,9 @@ static void take_parked_locked(struct uaio_file *file, enum uaio_waitq_id id,
 		list_add_tail(ret_over, &req->link);
 	}
 	/*
-	 * The next request was not tried yet. It may succeed although the removed one
-	 * had to wait, for example if it writes less.
+	 * No thread has tried the next request yet. The next request may succeed
+	 * although the removed one had to wait, for example if it writes less. So let a
+	 * thread try it.
 	 */
 	if (waitq->parked.next != first && !waitq->is_running)
 		uaio_waitq_kick_locked(file, id, NULL);

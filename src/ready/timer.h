@@ -93,8 +93,8 @@ int uaio_timer_change(struct uaio_queue *queue,
 /*
  * req enters a wait queue: if it has a time limit, put it into the heap, too. The
  * file's lock is held.
- * Return: whether req is now the first of all to expire. Then the caller must call
- * uaio_timer_tell_sleeper() after releasing its locks.
+ * Return: whether req now expires before all other requests of its home. Then the
+ * caller must call uaio_timer_tell_sleeper() after releasing its locks.
  */
 bool uaio_timer_add_locked(struct uaio_req *req);
 /*

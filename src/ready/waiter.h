@@ -79,7 +79,7 @@ struct uaio_waiter {
 	 * is_woken or, if `leads` is set, in the epoll
 	 */
 	int wake_fd;
-	/* the thread sleeps in the queue's epoll */
+	/* the thread leads: it sleeps in the queue's epoll */
 	bool leads;
 	/* the thread may execute parked requests */
 	bool may_lead;
@@ -91,9 +91,11 @@ struct uaio_waiter {
 	/* atomic */
 	/* another thread has ended the wait; also a futex */
 	uint32_t is_woken;
-	/* another thread has woken the leader; set just before is_woken */
+	/*
+	 * another thread has woken this waiter, which leads; set just before is_woken
+	 */
 	uint32_t is_told;
-	/* a leader sleeps in the epoll, or soon will */
+	/* this waiter leads, and sleeps in the epoll or soon will */
 	uint32_t is_asleep;
 };
 
@@ -131,7 +133,7 @@ int uaio_wait_poll(int fd, const struct uaio_wait *wait, int64_t deadline_ns);
 struct uaio_waiter *uaio_waiter_new(struct uaio_queue *queue);
 void uaio_waiter_put(struct uaio_waiter *waiter);
 
-/* Called each time the engine starts, also in a child of fork(): resets all. */
+/* Called each time the engine starts, also in a child of fork(): resets all state. */
 void uaio_waiters_init(void);
 
 /*
@@ -148,9 +150,10 @@ struct uaio_waiter *uaio_waiter_leading(void);
 void uaio_waiters_forget(bool keeps_fds);
 
 /*
- * The queue has work that no thread will do while it submits or takes completions. Wake
- * the leader for it. If there is no leader, another waiter becomes the leader; if there
- * is no waiter, the fallback thread serves the queue.
+ * Some thread must look at the queue's files, or at the kernel's completions, and the
+ * calling thread does not. Wake the leader for this. If there is no leader, another
+ * waiter becomes the leader; if there is no waiter, the fallback thread serves the
+ * queue.
  */
 void uaio_waiters_pass_on(struct uaio_group *group);
 
@@ -204,8 +207,9 @@ void uaio_queue_run_parked(struct uaio_queue *queue, bool waits);
 void uaio_queue_run(struct uaio_queue *queue, bool waits);
 
 /*
- * For a caller that did not sleep: deliver pending signals that the thread itself
- * blocks, but not the caller's signal mask (wait->mask).
+ * Called by a thread that did not sleep. Deliver the pending signals that the thread's
+ * own mask blocks, but wait->mask does not.
+ * Return: whether a signal handler has run.
  */
 bool uaio_wait_let_signals_in(const struct uaio_wait *wait);
 
@@ -235,7 +239,7 @@ struct uaio_vain {
 	uint32_t nr_looks;
 	/* when the library last read the clock for this client */
 	int64_t checked_ns;
-	/* events posted before that */
+	/* number of events posted before checked_ns */
 	uint64_t checked_done;
 	/*
 	 * since this time no event was posted, and no poll of the client has slept

@@ -89,7 +89,10 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 
 	if (!watch)
 		return NULL;
-	/* relaxed: see uaio_watch_get() */
+	/*
+	 * relaxed: uaio_watch_get(), which reads it without the lock, takes it as a
+	 * hint
+	 */
 	store_relaxed(&watch->file, file);
 	watch->armed = 0;
 	store_relaxed(&watch->nr_edges, 0);
@@ -191,15 +194,16 @@ static int ctl(struct uaio_watch *watch, int op, int fd, uint32_t events)
 
 /*
  * The program has closed a descriptor without the library's knowledge. So the epoll may
- * still have the watch's file under that number, although the number now belongs to
- * another file. Later the number may belong to the watch's file again. So from now on
- * the library trusts no entry of the epoll (uaio_watch_has_locked()).
+ * still have the watch's file under that descriptor, although the descriptor now refers
+ * to another file. Later the descriptor may refer to the watch's file again. So from
+ * now on the library trusts no entry of the epoll (uaio_watch_has_locked()).
  */
 static void note_deceived(struct uaio_watch *watch)
 {
 	/*
-	 * relaxed: before the library uses the number for a file again, it must put the
-	 * number into its table of files anew. That happens after this store
+	 * relaxed: before the library uses the descriptor for a file again, a thread
+	 * must make a new entry of the descriptor (file.h). That happens after this
+	 * store
 	 */
 	store_relaxed(&load_relaxed(&watch->group)->ready.is_deceived, 1);
 }
@@ -262,7 +266,7 @@ static struct uaio_file *get_first(struct uaio_ready *ready)
 		uaio_unlock(&ready->lock, UAIO_RANK_READY);
 		/*
 		 * Another thread has released the last reference to the file, and is
-		 * about to drop this watch.
+		 * about to drop this watch: wait a moment.
 		 */
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 	}
@@ -399,7 +403,7 @@ void uaio_watch_arm_anew_locked(struct uaio_req *req)
 	watch->armed = 0;
 	/*
 	 * If the epoll does not accept the file now, kick the watch, so that a thread
-	 * tries the poll. The file is added afterwards.
+	 * tries the poll, and later adds the file.
 	 */
 	if (!uaio_poller_is_open(&ready->poller) ||
 	    arm_for_locked(watch, file, events) < 0)
