@@ -54,8 +54,8 @@ static bool may_wait(const struct uaio_sqe *sqe, int64_t got)
  * was evicted. It may also have stopped at a page that only a read without RWF_NOWAIT
  * can use (a large page written in parts: seen on ext4). A read of at least
  * LONG_READ_BYTES may continue by a call that may block, as in the kernel. It does so
- * if nearly all of it is cached, or if that many bytes have been read: a worker would
- * read all bytes again.
+ * if nearly all of its bytes are cached, or if LONG_READ_BYTES of them have been read
+ * already. That costs less than a worker, which would read all bytes again.
  * Return: the whole result, or -EAGAIN if not all of it is cached.
  */
 static int64_t read_on(const struct uaio_sqe *sqe, int64_t got,

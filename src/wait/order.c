@@ -152,7 +152,10 @@ static bool is_after(enum uaio_order order, enum uaio_order before)
 static bool may_be_after_locked(const struct uaio_inode *inode,
 				enum uaio_order order)
 {
-	/* relaxed, both: under the lock */
+	/*
+	 * relaxed, both: these counts change only under the lock, which the caller
+	 * holds
+	 */
 	return (load_relaxed(&inode->in_way) >= UAIO_A_READ &&
 		is_after(order, UAIO_ORDER_READ)) ||
 	       (load_relaxed(&inode->nr_direct) &&
@@ -244,7 +247,7 @@ static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
 {
 	bool after_write = false;
 
-	/* relaxed: under the lock */
+	/* relaxed: the count changes only under the lock, which the caller holds */
 	if (!load_relaxed(&inode->nr_held_up))
 		return;
 	list_for_each_safe (pos, &inode->requests) {

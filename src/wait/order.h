@@ -56,7 +56,7 @@ struct uaio_req;
 
 #define UAIO_A_READ (UINT64_C(1) << 32)
 
-/* Called each time the engine starts, also in a child of fork(): resets all. */
+/* Called each time the engine starts, also in a child of fork(): resets all state. */
 void uaio_order_init(void);
 
 /*

@@ -41,12 +41,13 @@ enum {
 	/*
 	 * A disk completes reads in about the order of submission. So if this many of
 	 * the requests that a thread tries together have found no pages, the thread
-	 * does not try the rest.
+	 * does not try the later ones.
 	 */
 	MISSES = 4,
 	/*
-	 * If this many oldest reads return in a row, and no try of another read
-	 * succeeds, starting to read pages early does not help (page.h, I5).
+	 * A worker executes the oldest read of a device, then the next oldest, and so
+	 * on. If this many of them return, and meanwhile no try of another read
+	 * succeeds, it does not help to start reading pages early (page.h, I5).
 	 */
 	MAX_FUTILE = 16,
 	FIRST_SKIPS = 1 << 10,
@@ -62,7 +63,10 @@ struct uaio_device {
 	bool is_remote;
 
 	/* atomic, a hint */
-	/* so many of the next reads go to a worker each (I5) */
+	/*
+	 * how many of the next reads go to workers at once, and do not wait for pages
+	 * (I5)
+	 */
 	uint32_t nr_skips;
 
 	/* under lock; submitters also read nr_pending without it (atomic) */
@@ -115,7 +119,7 @@ static struct uaio_device *find_device(uint64_t dev, uint64_t rdev)
 static struct uaio_device *add_device_locked(uint64_t dev, uint64_t rdev,
 					     bool is_remote)
 {
-	/* relaxed: written under the lock */
+	/* relaxed: nr_devices changes only under the lock, which the caller holds */
 	uint32_t nr = load_relaxed(&pages.nr_devices);
 	struct uaio_device *device = &pages.devices[nr];
 
@@ -244,7 +248,10 @@ static void leave_locked(struct uaio_req *req)
  */
 static bool is_free_locked(const struct uaio_req *req)
 {
-	/* relaxed: is_closing is set before the closing thread searches under the lock */
+	/*
+	 * relaxed: the closing thread sets is_closing, and then searches under this
+	 * lock. So this thread sees is_closing, or the closing thread finds req
+	 */
 	return uaio_req_state(req) == UAIO_REQ_PAGED &&
 	       !load_relaxed(&req->file->is_closing);
 }
@@ -303,7 +310,7 @@ bool uaio_page_park(struct uaio_req *req)
 		return false;
 	req->device = device;
 	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
-	/* relaxed: see is_free_locked() */
+	/* relaxed: as in is_free_locked() */
 	if (load_relaxed(&req->file->is_closing)) {
 		/* The file is being closed: a worker executes the read. */
 	} else if (!device->has_oldest) {
@@ -366,7 +373,10 @@ static bool settle_locked(struct uaio_req *req, int64_t res,
 		req->device->has_found |= res != -EAGAIN;
 		*ret_canceller = uaio_try_end_locked(req, UAIO_REQ_PAGED);
 	}
-	/* relaxed: the closing thread looks under the same lock */
+	/*
+	 * relaxed: the closing thread sets is_closing, and then reads nr_using under
+	 * this lock
+	 */
 	if (sub_relaxed(&file->nr_using, 1) == 1 &&
 	    load_relaxed(&file->is_closing))
 		uaio_wake(&file->nr_using, 1);
@@ -524,7 +534,10 @@ static void give_up(struct uaio_file *file, struct list *ret_startable)
 	for (;;) {
 		uaio_lock(&pages.lock, UAIO_RANK_PAGE);
 		start_of_file_locked(file, device, ret_startable);
-		/* relaxed: under the lock (I4) */
+		/*
+		 * relaxed: nr_using changes only under the lock, which this thread
+		 * holds (I4)
+		 */
 		nr = load_relaxed(&file->nr_using);
 		uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
 		if (!nr)

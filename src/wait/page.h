@@ -48,7 +48,7 @@ struct uaio_outcome;
 struct uaio_req;
 struct uaio_sqe;
 
-/* Called each time the engine starts, also in a child of fork(): resets all. */
+/* Called each time the engine starts, also in a child of fork(): resets all state. */
 void uaio_page_init(void);
 void uaio_page_init_group(struct uaio_group *group);
 

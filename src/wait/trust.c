@@ -15,8 +15,8 @@ enum {
 	 */
 	NR_DEVICES = 64,
 	/*
-	 * So many fast reads in a row are needed for trust at first. The number doubles
-	 * each time that trust ends, at most MAX_ENDED times.
+	 * At first this many fast reads in a row are needed for trust. The number
+	 * doubles each time that trust ends, at most MAX_ENDED times.
 	 */
 	FAST_READS = 64,
 	MAX_ENDED = 10,
@@ -29,8 +29,8 @@ enum {
 	SLOW_READ_SHIFT = 16,
 	/*
 	 * Each end of trust doubles the number of fast reads that are needed
-	 * (FAST_READS). If FORGIVE_AFTER times the needed number are counted, it is
-	 * halved.
+	 * (FAST_READS). Once FORGIVE_AFTER times that number of fast reads have been
+	 * counted, the number is halved.
 	 */
 	FORGIVE_AFTER = 32,
 };

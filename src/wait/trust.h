@@ -19,11 +19,12 @@
  *       the trust. If a worker executed it, the count of fast reads starts again. A slow
  *       read in which the thread did not sleep is not counted. Otherwise trust would never
  *       return on a busy machine, where one read in some hundred is preempted.
- *   I3  Each time trust ends, twice as many fast reads are needed to regain it. If only
- *       part of a file is cached, its submitter waits in two reads after 64 reads by
- *       workers, in two more after the next 128, and so on up to 2^16. Slow reads that are
- *       too rare to end the trust take less than 40 % of the submitter's time: less than
- *       40 us for each 64 reads of 1 us.
+ *   I3  Each time trust ends, twice as many fast reads are needed to regain it. Suppose
+ *       that only part of a file is cached. After 64 fast reads by workers, the
+ *       submitter executes reads, and waits in two of them, which ends the trust. Then
+ *       128 fast reads by workers are needed, and so on up to 2^16. Slow reads that are
+ *       too rare to end the trust take less than 40 % of the submitter's time: less
+ *       than 40 us for each 64 reads of 1 us.
  *   I4  All counts are hints: lost or mixed up counts cost time, and nothing else.
  *
  * Thread-safety: any thread.
@@ -39,7 +40,7 @@
 struct uaio_file;
 struct uaio_sqe;
 
-/* Called each time the engine starts, also in a child of fork(): resets all. */
+/* Called each time the engine starts, also in a child of fork(): resets all state. */
 void uaio_trust_init(void);
 
 /*
