@@ -6,9 +6,10 @@
  *   I1  While a worker makes the call, the request is ASLEEP and TRIED, and the worker owns
  *       it. A canceller marks the request and ends the call. The worker then reports to the
  *       canceller whether the request was cancelled (waits.h, I3).
- *   I2  A worker may have dequeued the request, but not yet begun its call. A canceller then
- *       marks the request unwanted, and the worker does not make the call. A linked timer
- *       that expires at that moment instead expires again later (link.c).
+ *   I2  A worker may have dequeued the request, but not yet begun its call. A canceller
+ *       then marks the request unwanted, and the worker does not make the call. A
+ *       linked timer that expires at that moment does not mark the request: the timer
+ *       waits a moment and expires again (link.c).
  *   I3  No request begins to sleep once its queue is being closed.
  *
  * Tested by uring/test-uring-futex.c.

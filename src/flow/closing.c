@@ -91,7 +91,10 @@ static bool read_of_thread(uint32_t tid, const char *name, char *ret_text,
 	return got > 0;
 }
 
-/* Return: the next number in text, decimal or hexadecimal. ret_text: the rest of text. */
+/*
+ * Return: the next number in text, decimal or hexadecimal. ret_text: what follows that
+ * number in text.
+ */
 static uint64_t next_number(const char *text, const char **ret_text)
 {
 	uint64_t nr = 0;
@@ -266,8 +269,8 @@ static bool has_waited_enough(int64_t waited_ns)
 }
 
 /*
- * Send to workers those requests of file that wait for threads which would try them on
- * the descriptor.
+ * Some requests of file wait until a thread tries them on the descriptor (cold reads:
+ * page.h). Send these requests to workers.
  */
 static void start_what_is_tried(struct uaio_file *file)
 {

@@ -211,10 +211,10 @@ int uaio_req_new(const struct uaio_submitter *by, struct uaio_file *fixed,
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
 	/*
-	 * A request that parks needs a watch on its file. A timer has no file. Since
-	 * the first try, the program may have reopened the descriptor on a regular
-	 * file. Of requests on a regular file only polls park, and only until they are
-	 * tried again.
+	 * A request that parks needs a watch on its file. A timer has no file, so it
+	 * needs none. Since the first try, the program may have reopened the descriptor
+	 * on a regular file. On a regular file only a poll parks, until it is tried
+	 * again.
 	 */
 	if (parks && likely(file) &&
 	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&

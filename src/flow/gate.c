@@ -73,7 +73,8 @@ bool uaio_gate_is_closed(void)
 {
 	/*
 	 * relaxed: the caller holds the lock of a list of requests. The leaving thread
-	 * closes the gate before it takes this lock to search the list.
+	 * closes the gate, and then takes this lock to search the list. So the caller
+	 * sees the gate closed, or the leaving thread finds the request.
 	 */
 	return load_relaxed(&gate) != GATE_OPEN;
 }

@@ -45,7 +45,8 @@ void uaio_kernel_hand_over(struct uaio_handover *handover);
 /*
  * A worker is about to execute a RUNNING request. If the request is suited for kernel
  * AIO, submit it instead, so that the kernel and not the worker waits for the device.
- * Blocks while io_submit runs, which does not wait for the device.
+ * Blocks while io_submit runs. In most cases io_submit does not wait until the device
+ * has executed the request (native.h).
  * Return: false: nothing was done; true: the request is submitted, and may be complete.
  */
 bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker);

@@ -420,9 +420,9 @@ void uaio_link_expire(struct uaio_req *timer)
 			res = -EALREADY;
 		}
 		/*
-		 * The timer's result is the number of requests that it cancelled. If the
-		 * request's call sleeps, the kernel's timer reports 1 even before the call
-		 * has ended.
+		 * The request's call sleeps. As in the kernel, the timer's result is
+		 * then 1, the number of requests that it cancelled, even before the
+		 * call has ended.
 		 */
 		else if (uaio_optab[req->sqe.op].sleeps)
 			res = 1;

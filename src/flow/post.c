@@ -32,7 +32,9 @@ void uaio_queue_keep_maker(struct uaio_queue *queue)
 {
 	unsigned crew = uaio_wq_enlist();
 
-	/* If memory is refused, each thread submits with its own credentials. */
+	/*
+	 * If all crews are in use, the credentials of each request's submitter count.
+	 */
 	if (crew == UAIO_WQ_NO_CREW)
 		return;
 	queue->is_makers = true;
@@ -61,8 +63,8 @@ void uaio_queue_open_locked(struct uaio_queue *queue)
 	store_relaxed(&queue->number,
 		      (uint16_t)(add_relaxed(&nr_opened, 1) + 1));
 	/*
-	 * relaxed: only written under the lock, but a front-end may read it without the
-	 * lock
+	 * relaxed: a thread that reads the number without the lock compares it again
+	 * under the lock
 	 */
 	store_relaxed(&queue->generation, queue->generation + 1);
 }

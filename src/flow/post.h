@@ -23,10 +23,11 @@ void uaio_queue_open_locked(struct uaio_queue *queue);
 void uaio_queue_close(struct uaio_queue *queue);
 
 /*
- * The calling thread becomes the maker of the queue that it opens. As in io_uring, workers
- * execute the queue's requests with the credentials of the maker, whichever thread submits
- * (uaio_queue_submitter()). If memory is refused, workers use the credentials of the
- * submitters. uaio_queue_drop_maker() undoes this, when the queue has no more requests.
+ * The calling thread becomes the maker of the queue that it opens. As in io_uring,
+ * workers execute the queue's requests with the credentials of the maker, whichever
+ * thread submits (uaio_queue_submitter()). If all crews are in use, workers use the
+ * credentials of the submitters instead. uaio_queue_drop_maker() undoes this, when the
+ * queue has no more requests.
  */
 void uaio_queue_keep_maker(struct uaio_queue *queue);
 void uaio_queue_drop_maker(struct uaio_queue *queue);

@@ -45,7 +45,7 @@ static int64_t execute(struct uaio_req *req, struct uaio_worker *worker)
 /*
  * Park a multishot request again. While the worker executed the request, the other
  * requests of its wait queue (the parked reads, or the parked writes, of its file) had
- * to wait. This ends now.
+ * to wait. From now on threads may try these requests again.
  */
 static void park_again(struct uaio_req *req)
 {
