@@ -110,7 +110,10 @@ enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
 	}
 	next = uaio_policy[uaio_file_kind(file)][uaio_optab[sqe->op].class](
 		file, sqe, ret);
-	/* The request may wait for another file, whose edges are counted apart. */
+	/*
+	 * The library may create the request on yet another file, and each file counts
+	 * its own edges. So let the request count as not tried.
+	 */
 	ret->edges = 0;
 	return next;
 }
@@ -399,8 +402,8 @@ int uaio_try_flags(struct uaio_file *file, uint32_t file_flags,
 	/*
 	 * EOPNOTSUPP: the file cannot honour a flag. The kernel refuses the submission
 	 * then, too. But a disk file system supports RWF_NOWAIT in general. If it
-	 * refuses RWF_NOWAIT for one request, the kernel accepts the request, and
-	 * reports the error in the event.
+	 * refuses RWF_NOWAIT for one request, the kernel accepts the request and
+	 * reports the error in the event, so this function does, too.
 	 */
 	if (ret->res != -EOPNOTSUPP)
 		return 0;
@@ -459,8 +462,8 @@ uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_POLICY_COLUMNS] = {
 };
 
 /*
- * The flags of sqe forbid leaving it to a worker, but its system call might block the
- * submitting thread.
+ * The flags of sqe forbid the library to leave it to a worker, but its system call
+ * might block the submitting thread.
  * Return: whether the request may wait until its stream is ready. If the kernel refuses
  * a flag after this wait, the request fails.
  */

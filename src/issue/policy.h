@@ -52,7 +52,7 @@ enum { UAIO_RWF_PATIENT = UAIO_RWF_DEFERRABLE | 0x1 | 0x20 | 0x100 };
 
 /*
  * op: an operation with a file.
- * Return: whether sqe has RWF_* flags that forbid leaving it to a worker.
+ * Return: whether sqe has RWF_* flags that forbid the library to leave it to a worker.
  */
 static inline bool uaio_has_odd_flags(const struct uaio_op_def *op,
 				      const struct uaio_sqe *sqe)
@@ -88,8 +88,8 @@ bool uaio_refuses_offset(uint32_t file_flags, const struct uaio_sqe *sqe,
 			 struct uaio_outcome *ret);
 
 /*
- * Execute in this thread a request whose flags forbid leaving it to a worker.
- * file_flags: UAIO_FILE_F_* of its file.
+ * Execute in this thread a request with flags that forbid the library to leave it to a
+ * worker. file_flags: UAIO_FILE_F_* of its file.
  * Return: 0 with the result in ret; -EOPNOTSUPP if the file cannot honour a flag: the
  * request is refused.
  */

@@ -97,9 +97,9 @@ void uaio_batch_post(struct uaio_batch *batch)
 }
 
 /*
- * sqe is complete. Post the batch now if later requests may look for this completion, or if
- * the client asked for a worker: it may have an eventfd that signals only completions of
- * such requests (sink.h).
+ * sqe is complete. Post the batch now if the next request may start only after this
+ * completion (posts_at_once). Also post it if the client asked for a worker: the client
+ * may have an eventfd that signals only completions of such requests (sink.h).
  */
 static inline void post_if_due(struct uaio_batch *batch,
 			       const struct uaio_sqe *sqe)
@@ -202,7 +202,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	uaio_batch_count_handed_over(batch, req, next, outcome);
 	if (unlikely(plan))
 		uaio_fault_keep(req, plan);
-	/* Post earlier inline writes: another thread may complete the sync before. */
+	/* Post earlier inline writes before any thread can post this sync's event. */
 	if (op->class == UAIO_CLASS_SYNC && !uaio_sqe_rules(sqe)->has_no_order)
 		uaio_batch_post(batch);
 	/* The descriptor now refers to another file, whose size was not queried. */
@@ -337,8 +337,8 @@ enum uaio_next uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
 
 /*
  * For adjacent direct writes within a file's size, a batch queries the size only once.
- * Another process may change the size before a later write. But the size may change
- * between a query and its write in any case.
+ * Another process may change the size before a later write. This adds no new race, as
+ * the size may also change between a query and the write right after it.
  */
 static __attribute__((noinline)) void use_size(const struct uaio_batch *batch,
 					       const struct uaio_file *file,

@@ -70,14 +70,17 @@ struct uaio_batch {
 	bool has_parked;
 	/* one of the batch's parked requests is multishot */
 	bool has_multishot;
-	/* whether the last request was a write within the size of the file `sized` */
+	/*
+	 * whether the next two members are valid: the request that was handed over
+	 * last, reads not counted, is a direct write within its file's size
+	 */
 	bool has_size;
-	/* if has_size: the size of `sized` in bytes, plus 1 */
+	/* the file of that write, and its size in bytes plus 1 */
 	const struct uaio_file *sized;
 	uint64_t sized_end;
 	/*
-	 * bitwise OR of the member `word` of all completions, whose meaning the
-	 * front-end knows (sink.h)
+	 * bitwise OR of the words of all completions; a word is a value that the
+	 * front-end chooses (sink.h)
 	 */
 	uint64_t words;
 	/* NULL: statistics are off, and the members below are not set */
