@@ -30,8 +30,9 @@ struct uaio_outcome {
 	 */
 	uint32_t edges;
 	/*
-	 * UAIO_RWF_ON_*, for a request on a stream: a call on a stream has no offset. 0:
-	 * the request is on another file, or its kind does not matter to the operation.
+	 * UAIO_RWF_ON_*, for a request on a stream: a call on a stream has no offset.
+	 * 0: the request is on a file of another kind, or the kind of file does not
+	 * matter to the operation.
 	 */
 	uint32_t on;
 	struct uaio_found found;

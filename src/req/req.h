@@ -155,14 +155,18 @@ static_assert((int)UAIO_REQ_NR_STATES <= (int)UAIO_REQ_TRIED,
 	      "a bit of its own");
 
 /*
- * Whether the kernel's own AIO (native.h) or its io_uring (driver.h) executes a request. If
- * the kernel gives a request back, a worker executes it.
+ * How the library has submitted a request to the kernel's own AIO (native.h) or
+ * io_uring (driver.h). If the kernel hands a request back, a worker executes it.
  */
 enum uaio_req_native {
+	/* not submitted; or submitted with RWF_NOWAIT, and perhaps handed back */
 	UAIO_KERNEL_HAS_NOT,
-	/* the kernel has the request, or gave it back */
+	/*
+	 * submitted so that the kernel may wait for it, or handed back for good: no
+	 * thread submits the request to the kernel again
+	 */
 	UAIO_KERNEL_MAY_WAIT,
-	/* the kernel has or had the request, which a worker has submitted to it */
+	/* submitted to the kernel's AIO by a worker, so that the kernel may wait */
 	UAIO_KERNEL_BY_WORKER,
 	/* the kernel has executed the request, which is about to be completed */
 	UAIO_KERNEL_HAS_EXECUTED,
@@ -235,7 +239,7 @@ struct uaio_req {
 	bool is_unwanted;
 	/* what the request's system calls have found out about its socket */
 	struct uaio_found found;
-	/* on a stream: how many bytes earlier calls have transferred */
+	/* bytes that earlier calls have transferred; or the result, if posted later */
 	int64_t done_bytes;
 	union {
 		/* owns: a copy of the request's arguments; or NULL */
@@ -410,8 +414,8 @@ bool uaio_req_may_lose_file(const struct uaio_req *req, int fd);
 /*
  * Try a request on a stream: execute as much of it as is possible without blocking. The
  * calling thread owns the request. is_known: the thread has just checked that fd is the
- * request's file. If the rest is UAIO_REST_TO_ASK, the caller checks whether the socket
- * has more to receive.
+ * request's file. If a receive sets req->found.rest to UAIO_REST_TO_ASK, the caller
+ * checks whether the socket has more to receive.
  * Return: DONE, with the result in ret_res; WAIT_FILE: the request, or its rest, must
  * wait for the file; WORKER: only a call that may block can execute it.
  */
@@ -491,9 +495,10 @@ static inline enum uaio_account uaio_req_account(const struct uaio_req *req)
 }
 
 /*
- * Return: whether a thread with any credentials may execute req, because the kernel checks the
- * credentials of the file's opener, or because req makes no call. (But a security module may
- * check the caller's credentials.)
+ * Return: whether the credentials of the thread that executes req do not matter. This
+ * is so if the kernel checks the credentials of the file's opener, or if req makes no
+ * call. A security module may still check the caller, so uaio_req_is_mine() also
+ * compares the security domain.
  */
 bool uaio_req_is_neutral(const struct uaio_req *req);
 
