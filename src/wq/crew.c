@@ -9,9 +9,9 @@
 
 enum {
 	/*
-	 * Default limits of an account. One device may occupy 256 of the bounded
-	 * workers (device.c). Programs rarely have more requests outstanding on a file
-	 * that answers late.
+	 * Default limits of an account. Of 292 bounded workers one device may occupy
+	 * 256 (device.c). That suffices, because programs rarely have more requests
+	 * outstanding on a device that answers late.
 	 */
 	MAX_BOUNDED = 292,
 	MAX_UNBOUNDED = 256,

@@ -144,7 +144,10 @@ static struct uaio_work *take_locked(struct uaio_worker *self)
  */
 static void block_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
 {
-	/* relaxed, both: under the lock */
+	/*
+	 * relaxed, both: other threads that rely on the values read them under the
+	 * lock, which this thread holds
+	 */
 	store_relaxed(&self->busy_since_ns, uaio_now_ns());
 	sub_relaxed(&self->account->nr_searching, 1);
 	uaio_wq_ensure_locked(self->account, calls);
@@ -154,7 +157,7 @@ bool uaio_wq_blocks(struct uaio_worker *self)
 {
 	struct uaio_wq_calls calls = { 0 };
 
-	/* relaxed: only this thread writes it */
+	/* relaxed: only this thread writes busy_since_ns */
 	if (self->is_helper || load_relaxed(&self->busy_since_ns))
 		return false;
 	uaio_wq_lock(self->account);
@@ -224,7 +227,7 @@ static bool has_work(const struct uaio_worker *self)
 /*
  * Spin (poll for work without sleeping), but no longer than waking this worker would
  * take. Only one worker spins at a time. The spinning worker does not hold the lock,
- * which threads need to queue work.
+ * because threads need the lock to queue work.
  */
 static void spin(struct uaio_worker *self)
 {
@@ -432,7 +435,10 @@ static struct uaio_work *take_any(struct uaio_worker *self, bool *ret_leaves)
 			break;
 	}
 	if (work && work->may_block) {
-		/* relaxed: under the lock */
+		/*
+		 * relaxed: device.c reads the device under the lock, which this thread
+		 * holds
+		 */
 		store_relaxed(&self->device, work->device);
 		block_locked(self, &calls);
 	} else if (work && self->list) {

@@ -206,7 +206,9 @@ struct uaio_worker {
 	bool is_asleep; /* under the lock */
 	/* atomic: when its call that may block began; 0: none */
 	int64_t busy_since_ns;
-	/* atomic: the device of the last item that may block */
+	/*
+	 * atomic: the device of the last item that the worker took and that may block
+	 */
 	uint32_t device;
 	/* atomic: argument of uaio_wq_calls(); or NULL */
 	const void *called_on;

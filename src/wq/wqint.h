@@ -155,7 +155,7 @@ enum {
 	 */
 	UAIO_WQ_STALE_NS = 50000,
 	/*
-	 * So many workers suffice for a busy disk that answers each call within
+	 * This many workers suffice for a busy disk that answers each call within
 	 * UAIO_WQ_SLOW_NS: together they make 64 000 calls a second. For each worker
 	 * whose call takes longer, one more worker is allowed.
 	 */
