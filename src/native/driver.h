@@ -64,7 +64,7 @@ struct list;
 struct uaio_file;
 struct uaio_req;
 
-/* Called each time the engine starts, also in a child of fork(): resets all. */
+/* Called each time the engine starts, also in a child of fork(): resets all state. */
 void uaio_driver_init(void);
 
 /*

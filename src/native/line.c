@@ -109,8 +109,8 @@ int uaio_driver_opcode_of(enum uaio_op op)
  */
 
 /*
- * A seccomp filter that has refused a call of io_uring will always refuse it. But if
- * the call failed because a resource is used up, try again after a while.
+ * If a seccomp filter has refused a call of io_uring, it will always refuse it: never
+ * try again. If the call failed because a resource is used up, try again after a while.
  */
 void uaio_driver_note_refusal(int error)
 {

@@ -19,8 +19,8 @@
 
 enum {
 	/*
-	 * A thread that waits for native completions sleeps so long; then it looks for
-	 * completions.
+	 * A thread that waits for native completions sleeps at most for this time, and
+	 * then looks for completions.
 	 */
 	SLICE_NS = 100000,
 	/*

@@ -105,12 +105,12 @@ struct uaio_native;
 struct uaio_req;
 struct uaio_worker;
 
-/* Called each time the engine starts, also in a child of fork(): resets all. */
+/* Called each time the engine starts, also in a child of fork(): resets all state. */
 void uaio_natives_init(void);
 #ifdef UAIO_TESTING
 /*
- * Called between two tests: like uaio_natives_init(), but for the rings under their
- * lock, as the fallback thread may be looking for rings.
+ * Called between two tests: like uaio_natives_init(), but reset the rings under their
+ * lock, because the fallback thread may be looking for rings.
  */
 void uaio_natives_reset(void);
 #endif

@@ -64,8 +64,8 @@ int64_t uaio_native_rings_again_ns(void)
 }
 
 /*
- * A seccomp filter that has refused a call of kernel AIO will always refuse it. But if
- * the call failed because a resource is used up, try again after a while.
+ * If a seccomp filter has refused a call of kernel AIO, it will always refuse it: never
+ * try again. If the call failed because a resource is used up, try again after a while.
  */
 static void note_no_ring(int error)
 {
@@ -324,7 +324,7 @@ uint32_t uaio_natives_each(void (*act)(struct uaio_group *group))
 	return nr_requests;
 }
 
-/* Moving an eventfd to another descriptor, as the program needs its number */
+/* Moving an eventfd to another descriptor, as the program needs its descriptor */
 
 /* Return: the ring in list whose eventfd is fd, or NULL. */
 static struct uaio_native *find_locked(const struct list *list, int fd)
@@ -342,8 +342,8 @@ static struct uaio_native *find_locked(const struct list *list, int fd)
 
 /*
  * The eventfd has a new descriptor. Workers may be in calls that use the old
- * descriptor: wait until these calls end, but not for ever. In such a call the kernel
- * first looks up the descriptor, and then waits for blocks.
+ * descriptor: wait until these calls end, but not for ever, because a call that lasts
+ * long waits for blocks: the kernel has looked up the descriptor before.
  */
 static void await_blocking(const struct uaio_native *native)
 {
