@@ -64,7 +64,7 @@ struct bounce {
 	int fd;
 	/* memory for one chunk: UAIO_BOUNCE_BYTES bytes */
 	char *memory;
-	int64_t block; /* bytes */
+	int64_t block; /* size of a block, in bytes */
 	/* file offset of the first byte that is yet to be transferred */
 	int64_t pos;
 	/* end of the request (offset of its last byte plus 1) */
@@ -168,7 +168,7 @@ static int64_t execute_read(struct bounce *bounce)
 		if (got < 0)
 			return result(bounce, got);
 		/*
-		 * The request's part of this chunk may be wholly or partly behind the
+		 * The request's part of this chunk may be wholly or partly beyond the
 		 * end of the file.
 		 */
 		if (bounce->part > got - (bounce->pos - bounce->begin))
@@ -212,8 +212,8 @@ static int64_t read_block(const struct bounce *bounce, int64_t off)
 	if (got < 0)
 		return got;
 	/*
-	 * If the read was short although the file does not end there, the zeros would
-	 * overwrite data of the file.
+	 * If the read was short although the file does not end there, fail: the zeros
+	 * would overwrite data of the file.
 	 */
 	if (got < bounce->block && off + got < length_of(bounce))
 		return -EIO;

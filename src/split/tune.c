@@ -21,8 +21,8 @@ static const unsigned at_once_of_ways[NR_WAYS] = {
 	[WHOLE] = 1,
 	[FEW] = 4,
 	/*
-	 * 32 workers start without delay. 24 segments at once leave some of these
-	 * workers for other requests.
+	 * The work queue creates up to 32 workers without delay (UAIO_WQ_ENOUGH). 24
+	 * segments at once leave some of these workers for other requests.
 	 */
 	[MANY] = 24,
 };
