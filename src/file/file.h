@@ -135,8 +135,8 @@ struct uaio_waitq {
 	 */
 	uint32_t nr_misses;
 	/*
-	 * the latest try just before a thread slept succeeded, so another one is worth
-	 * its cost
+	 * the last try that a thread made just before it slept has succeeded, so
+	 * another such try is worth its cost
 	 */
 	bool retry_pays;
 	/*

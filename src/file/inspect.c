@@ -391,9 +391,9 @@ static void inspect_stream(int fd, const struct stat *st,
 /*
  * Return: whether the file system is on a block device, by its device number. File
  * systems in memory, remote file systems and those that the kernel generates have an
- * anonymous number (major 0). Only for an anonymous number the caller calls fstatfs(),
- * which saves a system call whenever a small file is opened. (FUSE on a block device,
- * fuseblk, is on the local disk.)
+ * anonymous number (major 0). The caller calls fstatfs() only for an anonymous number,
+ * so opening a small file on a block device takes one system call less. (FUSE on a
+ * block device, fuseblk, is on the local disk.)
  */
 static bool has_device(const struct stat *st)
 {
@@ -409,8 +409,8 @@ static void inspect_regular(int fd, const struct stat *st, bool is_direct,
 
 	ret_facts->kind = is_direct ? UAIO_KIND_DIRECT : UAIO_KIND_CACHED;
 	/*
-	 * A message queue's driver has only the older read function, which returns text
-	 * about the queue's state.
+	 * A message queue's driver has only the older read function, which takes no
+	 * RWF_* flags and returns text about the queue's state.
 	 */
 	if (S_ISDIR(st->st_mode) || type == MQUEUE_MAGIC_)
 		ret_facts->flags |=
