@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The changes that the library has made on purpose (issue/fault.h I3), and texts for
- * --fault that repeat some of these changes
+ * The changes that injected faults have made to requests (issue/fault.h I3), and texts
+ * for --fault that repeat some of these changes
  *
  * Tested by test-seeds.c.
  */
@@ -18,7 +18,7 @@ struct uaio_change {
 	/* number of the request among those that the fault may change, from 1 */
 	uint64_t number;
 	int pid;
-	/* the other fields of the line */
+	/* the other fields of `line`; "-": the field is not known */
 	const char *kind, *value, *operation, *fd, *path;
 	char *line; /* owns: the memory that holds the strings above */
 	/*
@@ -33,7 +33,8 @@ struct uaio_changes {
 };
 
 /*
- * Add the change that a line describes. The line has no newline.
+ * Parse one line of a process's file of changes, without its newline, and add the
+ * change.
  * Return: 0, -EINVAL or -ENOMEM.
  */
 int uaio_changes_add(struct uaio_changes *changes, int pid, const char *line);

@@ -332,9 +332,8 @@ static int judge(struct uaio_report *report, uint64_t hash)
 	int verdict = UAIO_CHECK_SHOWN;
 
 	/*
-	 * Finding symbols takes long. Skip it if this report is only counted: the table
-	 * of places is full, so the report is not shown, and no suppression needs the
-	 * symbols.
+	 * Finding symbols takes long. Skip it if the table of places is full, so that
+	 * the report is counted and not shown, and if no suppression needs the symbols.
 	 */
 	if (check.places.nr < UAIO_CHECK_PLACES_MAX || check.suppressions.nr) {
 		uaio_check_symbolize(report);
@@ -374,7 +373,7 @@ static void take_report(struct uaio_report *report, void *arg)
 	check.nr_suppressed++;
 }
 
-/* The end */
+/* The end of the run: the summary */
 
 static const char *plural(uint64_t nr)
 {

@@ -5,8 +5,9 @@
  *
  * Each process of the command appends its reports to its own file, which is named by
  * the process id. All these files are in one directory. The tool is the command's
- * parent. While the command runs, the tool reads the files and shows the first report
- * of each place (places.c). At the end it removes the directory.
+ * parent. While the command runs, the tool reads the files. Of the reports from one
+ * place in the program (places.c), the tool shows only the first. At the end it removes
+ * the directory.
  *
  * A report consists of text lines, one per field; tabs separate the parts of a line.
  * The last line is `end`. The checked program may have overwritten the report, or been
@@ -53,8 +54,8 @@ const struct uaio_check_kind *uaio_check_kind_at(unsigned i);
 
 enum {
 	UAIO_CHECK_KIND_MAX = 40,
-	UAIO_CHECK_FRAMES_MAX = 64,      /* maximum of a stack's frames */
-	UAIO_CHECK_REPORT_MAX = 1 << 18, /* maximum of a report in bytes */
+	UAIO_CHECK_FRAMES_MAX = 64,      /* most frames in a stack */
+	UAIO_CHECK_REPORT_MAX = 1 << 18, /* most bytes in a report */
 };
 
 enum uaio_check_stack_id {
@@ -90,7 +91,7 @@ struct uaio_check_stack {
 };
 
 struct uaio_check_request {
-	/* NULL: the report does not describe this request */
+	/* the operation's name; NULL: the report does not describe the request */
 	const char *operation;
 	const char *fields; /* texts NAME=VALUE, separated by spaces */
 };
@@ -121,11 +122,12 @@ void *uaio_check_memory(void *memory);
 /* Sums over the processes of the command. */
 struct uaio_check_sums {
 	uint64_t nr_processes; /* processes that made a request */
-	/*
-	 * how many of these processes wrote a summary at their end; the sums of the
-	 * counts in these summaries
-	 */
+	/* how many of these processes wrote a summary at their end */
 	uint64_t nr_ended;
+	/*
+	 * sums of the counts in these summaries: requests, and requests that the
+	 * library checked
+	 */
 	uint64_t nr_requests, nr_checked;
 	char checkers
 		/* checkers in the processes, such as sanitizers; empty: none */
@@ -168,7 +170,7 @@ struct uaio_suppressions {
 };
 
 /*
- * Add the suppressions in a file.
+ * Read the suppressions in a file, and add them to *to.
  * Return: 0, or the exit status after a message.
  */
 int uaio_suppressions_read(struct uaio_suppressions *to, const char *path);
@@ -239,7 +241,10 @@ void uaio_check_print_stack(FILE *to, const char *heading,
 
 void uaio_check_print(FILE *to, const struct uaio_report *report);
 void uaio_check_print_json(FILE *to, const struct uaio_report *report);
-/* Print which seed failed, and how, as JSON. */
+/*
+ * Print as JSON that the run with a seed failed. what: how it failed; command: repeats
+ * the failure.
+ */
 void uaio_check_print_seed_json(FILE *to, const char *what,
 				const char *command);
 
@@ -254,8 +259,8 @@ struct uaio_check_how {
 	/*
 	 * Where the command's output goes. -1: the command uses the tool's input and
 	 * output. Otherwise the command gets an empty input and a process group of its
-	 * own, and at the end the tool kills the processes that the command leaves
-	 * behind.
+	 * own. When the command has ended, the tool kills the processes that are left
+	 * in this group.
 	 */
 	int output;
 };
@@ -290,7 +295,10 @@ struct uaio_check_seeds {
 	/* argument of --fault; NULL: the tool chooses the faults */
 	const char *faults;
 	bool has_hints;
-	/* Called for a failing seed, as tell_failed in struct uaio_seeds. */
+	/*
+	 * Called for a failing seed, with the arguments of tell_failed in struct
+	 * uaio_seeds (seeds.h).
+	 */
 	void (*tell_failed)(const char *what, const char *command);
 };
 
@@ -298,9 +306,10 @@ struct uaio_check_seeds {
  * Run the command without changes, then once for each seed with this seed's changes.
  * Calls @report for each report; @report must count errors in *nr_errors.
  *
- * Return: 0, or the exit status after a message. *ret_status: the status, from
- * waitpid(), of the run without changes, or the signal that stopped the tool.
- * *ret_has_failed: whether a run has failed.
+ * Return: 0, or the exit status after a message. *ret_status: the status of the run
+ * without changes, as from waitpid(). If a signal stopped the tool, *ret_status is the
+ * status of a process that this signal has ended. *ret_has_failed: whether a run has
+ * failed.
  */
 int uaio_check_run_seeds(const struct uaio_check_seeds *seeds, char **argv,
 			 uaio_check_report_fn *report,

@@ -111,9 +111,9 @@ static bool begins(const char *line, size_t len, const char *word)
 }
 
 /*
- * Report the complete reports in `pending`, and keep the rest. A report without the
- * line `end` is reported as incomplete if another report follows, if it is too long, or
- * in the last call.
+ * Report the complete reports in `pending`. Keep the bytes after them: the start
+ * of the next report or line. A report without the line `end` is reported as incomplete
+ * if another report follows, if it is too long, or in the last call.
  */
 static void take_reports(struct uaio_check_files *files,
 			 struct uaio_check_file *file, bool is_last)

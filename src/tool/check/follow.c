@@ -99,8 +99,8 @@ static int next_signal(siginfo_t *ret_info)
 
 	(void)sigprocmask(SIG_BLOCK, NULL, &taken);
 	/*
-	 * Do not accept SIGPIPE. It comes if this tool writes to a closed pipe. The
-	 * write itself also fails, with EPIPE, and that is enough.
+	 * Do not accept SIGPIPE. It arrives when this tool writes to a closed pipe, and
+	 * is not needed, because the write itself then fails with EPIPE.
 	 */
 	(void)sigdelset(&taken, SIGPIPE);
 	signal_number = sigtimedwait(&taken, ret_info, &period);

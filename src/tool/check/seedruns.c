@@ -103,7 +103,10 @@ static void take_report(struct uaio_report *report, void *arg)
 		runs->report(report, NULL);
 }
 
-/* Give each submission stack that is known to the change of its request. */
+/*
+ * For each stack in runs->places, find the change of the same request, and move the
+ * stack to this change. Free the stacks whose change is not found.
+ */
 static void put_places(struct runs *runs, struct uaio_changes *changes)
 {
 	for (unsigned i = 0; i < runs->nr_places; i++) {

@@ -33,8 +33,8 @@ struct search {
 	/* number of changes that all seeds have made so far */
 	uint64_t nr_changes;
 
-	/* The seed whose run failed. */
-	const char *text; /* its faults */
+	/* The failing seed. `text` is the --fault text of its run, without the seed. */
+	const char *text;
 	uint64_t seed;
 	/*
 	 * outcome of the first failing run, without duplicate changes
@@ -165,8 +165,8 @@ static enum uaio_shrink_answer ask(void *arg, const size_t *items, size_t nr)
 	if (search->is_cut)
 		return UAIO_SHRINK_STOP;
 	/*
-	 * If a --fault text cannot hold the numbers of all these requests, do not try
-	 * these changes.
+	 * If a --fault text cannot hold the numbers of all these requests, do not run
+	 * the command, and report that the run passes.
 	 */
 	if (choose(search, items, nr, false, &text))
 		return UAIO_SHRINK_PASSES;

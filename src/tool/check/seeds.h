@@ -34,7 +34,7 @@ struct uaio_seeds_outcome {
 };
 
 /*
- * Run the command once. *ret is zeroed before.
+ * Run the command once. The caller has zeroed *ret.
  * @faults: argument of --fault for `uaio run`; NULL: no faults, and the user sees the
  * command's output.
  * @limit_ns: the time after which to kill the command; 0: never.
@@ -76,9 +76,10 @@ void uaio_seeds_mix(uint64_t seed, char ret_text[UAIO_SEEDS_MIX_MAX]);
 
 /*
  * Try the seeds until one fails.
- * Return: 0, or the exit status after a message. *ret_status: the status, from
- * waitpid(), of the run without changes, or the signal that stopped the search.
- * *ret_has_failed: whether a run has failed.
+ * Return: 0, or the exit status after a message. *ret_status: the status of the run
+ * without changes, as from waitpid(). If a signal stopped the search, *ret_status is
+ * the status of a process that this signal has ended. *ret_has_failed: whether a run
+ * has failed.
  */
 int uaio_check_seeds(const struct uaio_seeds *seeds, int *ret_status,
 		     bool *ret_has_failed);

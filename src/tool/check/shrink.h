@@ -21,9 +21,9 @@ typedef enum uaio_shrink_answer uaio_shrink_fn(void *arg, const size_t *items,
 					       size_t nr);
 
 /*
- * Reduce a list of nr items, in rising order, with which a run has failed. Ends if no
- * part of the list can be omitted, or if @ask stops the search. If items were omitted,
- * a run with the remaining ones has failed.
+ * Remove items from a list with which a run has failed, as long as a run with the
+ * remaining items still fails. The items are in rising order. Ends when no single item
+ * can be removed, or when @ask stops the search.
  * Return: how many items remain; 0 only if nr is 0.
  */
 size_t uaio_shrink(size_t *items, size_t nr, uaio_shrink_fn *ask, void *arg);

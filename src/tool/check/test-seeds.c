@@ -283,7 +283,7 @@ struct made_up {
 
 	/* What the search has done so far. */
 	unsigned nr_runs;
-	char *last; /* owns: faults */
+	char *last; /* owns: --fault text of the last run */
 };
 
 static bool is_changed(const struct uaio_faults *faults, unsigned i, uint64_t n)

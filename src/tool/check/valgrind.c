@@ -2,15 +2,15 @@
 /*
  * Writes suppressions for valgrind's tools, used under `uaio check`
  *
- * helgrind and drd do not recognise the library's atomic accesses. So suppress races
- * whose second access is the library's. A request's accesses to the program's memory
- * are made by libuaio-check.so, not by the library (check/access.c). So races between
- * the program and a request are still reported.
+ * helgrind and drd do not recognise the library's atomic accesses. So suppress each
+ * race whose later access is made by the library. A request's accesses to the program's
+ * memory are made by libuaio-check.so, not by the library (check/access.c). So valgrind
+ * still reports races between the program and a request.
  *
  * memcheck: while a request that reads is in flight, the library marks the request's
  * buffer as inaccessible. So memcheck reports a program that touches the buffer.
  * Suppress reports about the library's own system calls that fill the buffer, and about
- * calls that probe memory. (Wrong buffers are still reported: at submission, the
+ * calls that probe memory. (memcheck still reports wrong buffers: at submission, the
  * library makes memcheck check the buffer.) The option in VALGRIND_OPTS names the file
  * of suppressions.
  *

@@ -24,8 +24,8 @@ void uaio_shared_free(void *memory, size_t bytes)
 }
 
 /*
- * Shared with the children; atomic. relaxed, throughout: a process reads them after the
- * end of the process that wrote them.
+ * Memory shared with the children. All accesses are atomic and relaxed, because a
+ * process reads a member only after the process that wrote the member has ended.
  */
 struct progress {
 	int next; /* index of the next attempt; -1: no child has begun */

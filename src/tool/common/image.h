@@ -21,7 +21,8 @@
 
 struct uaio_image {
 	/*
-	 * describes the image like a loaded object; the program headers are a copy
+	 * describes the image as dl_iterate_phdr() would describe the loaded file; its
+	 * program headers are a copy
 	 */
 	struct dl_phdr_info object;
 	size_t bytes; /* size of the image, from `memory` on */
@@ -96,8 +97,8 @@ struct uaio_uses {
 };
 
 /*
- * Find the uses in a program's file. can_be_loaded: also in the libraries that the
- * program needs.
+ * Find which interfaces (enum uaio_use) the program's file uses. can_be_loaded: also
+ * examine the libraries that the program needs.
  *
  * Return: 0, or -errno if the file cannot be read or is not an ELF file of this
  * machine.

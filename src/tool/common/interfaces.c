@@ -14,8 +14,8 @@
 enum { SITES_MAX = 256 };
 
 /*
- * Imported functions, and for each function the use that its import shows. An asterisk
- * matches any ending.
+ * Imported functions, and for each function the use (enum uaio_use) that its import
+ * proves or suggests. An asterisk matches any ending.
  */
 static const struct {
 	enum uaio_use use;
@@ -40,8 +40,8 @@ static const struct {
 };
 
 /*
- * Libraries that are not examined. A file that uses their functions imports these
- * functions, and the import shows the use.
+ * Libraries that need not be examined: a file that uses their functions imports these
+ * functions, so the file's own imports show the use.
  */
 static const char *const passed_over[] = {
 	"ld-linux",    "libc.so.",    "libaio.so.",   "liburing.so.",

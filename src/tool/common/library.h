@@ -84,8 +84,8 @@ int uaio_preload_set(const char *dir);
  * In a release the command is static, so that it runs with any C library. But no
  * library can be preloaded into a static program. So a dynamic build of the command,
  * uaio-dynamic, is installed beside the library. The command executes the dynamic build
- * to have the library in its own process: for the test requests of `uaio doctor`, and
- * for --trap, where the process becomes the program.
+ * to have the library in its own process. `uaio doctor` needs this for its test
+ * requests. `uaio run --trap` needs it because the process then becomes the program.
  */
 
 bool uaio_is_static(void);

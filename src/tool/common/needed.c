@@ -94,8 +94,8 @@ static void list(const char *loader, const char *program, int out)
 }
 
 /*
- * Pass on a line of the loader: "NAME => PATH (ADDRESS)", "NAME => not found" or "PATH
- * (ADDRESS)".
+ * Parse a line of the loader's list, and call see() with the library's name and path.
+ * The line is "NAME => PATH (ADDRESS)", "NAME => not found" or "PATH (ADDRESS)".
  */
 static void see_line(char *line,
 		     void (*see)(void *arg, const char *name, const char *path),

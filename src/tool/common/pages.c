@@ -208,8 +208,8 @@ static void add_stays(struct uaio_live_stays *sum,
 static uint64_t difference(uint64_t left, uint64_t right)
 {
 	/*
-	 * Any process of the user may write any numbers to the page. So the sums may
-	 * overflow.
+	 * Any process of the user may write any numbers to the page, so the sums may
+	 * have overflowed. The sign of the difference is defined even then.
 	 */
 	return (int64_t)(left - right) > 0 ? left - right : 0;
 }

@@ -103,7 +103,7 @@ int uaio_pages_pid(const char *text);
  */
 void uaio_page_time_all(const struct uaio_page *page, uint64_t ns);
 
-/* Return: nanoseconds that so many cycles take. */
+/* Convert a number of the processor's cycles to nanoseconds. */
 uint64_t uaio_pages_ns(uint64_t cycles);
 
 #endif /* UAIO_TOOL_COMMON_PAGES_H */

@@ -124,7 +124,7 @@ static int check_loader(const char *who, const char *loader,
 
 /*
  * In every ELF header the class, byte order and machine are at the same offsets. The
- * layout of the rest depends on them, so compare these first.
+ * layout of the other members depends on these three, so compare them first.
  */
 static int check_elf(const char *who, const char *path, int fd,
 		     const ElfW(Ehdr) * elf, enum uaio_trap_when when)

@@ -71,10 +71,10 @@ struct uaio_target {
 
 /*
  * Check whether the library can serve @path or, if that is a script, its interpreter.
- * @when says when to use the trap. With "off", programs that need the trap are refused;
- * with "always", all programs of this machine need it. A program is refused if the
- * kernel would set AT_SECURE for it (secure.c). A file that cannot be read is accepted,
- * unless it is refused for this reason.
+ * @when says when to use the trap. With "off", this function refuses programs that need
+ * the trap; with "always", all programs of this machine need it. It refuses a program
+ * for which the kernel would set AT_SECURE (secure.c). If it cannot read a file, it
+ * checks nothing else, and accepts the file.
  *
  * Return: 0, or the exit status after a message.
  */
@@ -96,7 +96,7 @@ struct uaio_secure {
 
 /*
  * Return: why an execution of @path would be secure (AT_SECURE), so that the loader
- * would ignore LD_PRELOAD; NULL if it would not.
+ * would ignore LD_PRELOAD; NULL if the execution would not be secure.
  */
 const struct uaio_secure *uaio_secure_if_executed(const char *path);
 

@@ -108,8 +108,8 @@ static const char *take_mask(const char *text)
 	uint64_t mask = strtoull(text, &end, 16);
 
 	/*
-	 * The C library's sigprocmask() would not block the signals that it uses
-	 * itself.
+	 * Make the system call: the C library's sigprocmask() does not block the
+	 * signals that the C library itself uses.
 	 */
 	(void)sys_sigmask(SIG_SETMASK, &mask, NULL);
 	return end + (*end == ':');

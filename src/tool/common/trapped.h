@@ -18,11 +18,11 @@
 #define UAIO_TRAP_PROGRAM "UAIO_TRAP_PROGRAM"
 
 /*
- * A variable for the same purpose, set by the library if a program under the trap
- * executes another program (trap/exec.h). Its value is "mask:path": the signal mask and
- * the path of the new program. All signals are blocked when this command is executed;
- * the program starts with the mask. If the trap fails, the program is executed without
- * the library.
+ * If a program under the trap executes another program, the library executes this
+ * command instead (trap/exec.h), and sets this environment variable. Its value is
+ * "mask:path": the signal mask and the path of the new program. The library blocks all
+ * signals before it executes this command; the new program starts with the mask. If the
+ * trap fails, this command executes the new program without the library.
  */
 #define UAIO_TRAP_CHILD "UAIO_TRAP_CHILD"
 

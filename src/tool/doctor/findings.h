@@ -26,7 +26,10 @@ enum uaio_level {
 	UAIO_FAIL, /* uaio cannot work on this machine, or with this program */
 };
 
-/* The sections that are not about an argument of the command line. */
+/*
+ * The sections about the machine and about uaio. Any other section is about an argument
+ * of the command line, and has its name.
+ */
 extern const char UAIO_SECTION_MACHINE[], UAIO_SECTION_UAIO[];
 
 struct uaio_finding {

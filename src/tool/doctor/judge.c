@@ -13,8 +13,8 @@ enum { NAME_MAX_BYTES = 40 };
 #define RUN_IT "start programs that use it by uaio run, which serves it"
 
 /*
- * Linux on its own processor, and systems that only claim to be Linux on that
- * processor.
+ * What executes system calls here: Linux on a real processor; gVisor or WSL 1, which
+ * imitate Linux; or an emulator of another processor.
  */
 enum kind { LINUX, GVISOR, WSL1, EMULATED };
 

@@ -15,8 +15,8 @@
 
 enum {
 	/*
-	 * seconds after which an attempt is given up: a seccomp filter may wait for
-	 * another process that decides
+	 * seconds after which the doctor gives an attempt up: a seccomp filter may
+	 * leave the decision to another process, which may never answer
 	 */
 	PATIENCE_S = 30,
 	TRY_AIO = UAIO_NR_ANSWERS,

@@ -149,7 +149,7 @@ int uaio_served_try_main(char *const *argv)
 	return *argv[1] - '0' == UAIO_SERVED_AIO ? try_aio(fd) : try_posix(fd);
 }
 
-/* Starting the try */
+/* Starting the new process that makes a request */
 
 /*
  * Remove the uaio options from the environment, such as faults and statistics. Let no

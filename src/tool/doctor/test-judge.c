@@ -165,8 +165,9 @@ static void test_quota(void **state)
 	machine.answers.aio_error = EAGAIN;
 	expect(&machine, "fs.aio-max-nr", UAIO_WARN, "quota", "used up");
 	/*
-	 * Now a filter, not the quota, may have returned EAGAIN. The finding about
-	 * io_setup reports the filter.
+	 * Now a filter, not the quota, may have returned EAGAIN. So the finding about
+	 * fs.aio-max-nr must report no shortage, and the finding about io_setup must
+	 * report the filter.
 	 */
 	machine.nr_filters = 1;
 	machine.answers.errors[UAIO_ANSWER_IO_SETUP] = EAGAIN;

@@ -102,9 +102,9 @@ static int diag_forgotten(int id, const char *word)
 }
 
 /*
- * Return: whether the flag's value is probably missing: getopt() took the next word of
- * the command line as the value, but that word begins with "--". If the tool accepted
- * this value, it would run the word after it as the command.
+ * Return: whether the user has probably forgotten the flag's value. Then getopt() took
+ * the next word of the command line as the value, and that word begins with "--". If
+ * the tool accepted this value, it would run the word after it as the command.
  */
 static bool is_forgotten(const char *text, const char *word)
 {
@@ -473,9 +473,9 @@ static void choose_trap(const char *dir, struct uaio_target *target)
 	static struct uaio_uses uses;
 
 	/*
-	 * With two or more levels of scripts, the trap is not supported.
-	 * uaio_preload_set() makes the loader find the library under the names of
-	 * libaio.
+	 * The trap does not support a script that another script interprets.
+	 * uaio_preload_set() sets the variables by which the loader, which
+	 * uaio_uses_read() runs, finds the library under the names of libaio.
 	 */
 	if (target->needs_trap || target->nr_scripts > 1 ||
 	    uaio_trapped_try() || uaio_preload_set(dir))

@@ -176,8 +176,9 @@ static void print_ended(const struct uaio_page *page)
 }
 
 /*
- * Print running processes in full. Print one line for each ended process, and only for
- * the last few: a program that is killed repeatedly leaves many pages.
+ * Print running processes in full. Print one line for each of the SHOWN newest ended
+ * processes. Leave out older ones, because a program that is killed repeatedly leaves
+ * many pages.
  */
 static void print_overview(const struct uaio_pages *pages)
 {

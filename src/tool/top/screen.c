@@ -72,8 +72,8 @@ static void catch_signals(struct view *view)
 }
 
 /*
- * End this process by the signal that has arrived. The terminal must be restored
- * before.
+ * End this process by the signal that has arrived. The caller has restored the
+ * terminal.
  */
 static void end_by(int sig, const sigset_t *mask)
 {

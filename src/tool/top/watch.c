@@ -84,8 +84,8 @@ static unsigned hash(int pid, const char *what)
 
 /*
  * Find or add the row of a process and a file or ring.
- * Return: this row; or, if all other rows are in use, the last row, which is for the
- * rest.
+ * Return: this row; or, if all other rows are in use, the last row, which counts all
+ * files and rings that have no row.
  */
 static struct uaio_watch_row *find(struct uaio_watch *watch, int pid,
 				   const char *what)

@@ -32,7 +32,7 @@ static bool has_our_namespace(const struct uaio_page *page)
 	       page->identity.pid_namespace == st.st_ino;
 }
 
-/* The descriptor */
+/* The ring and its descriptor */
 
 /*
  * Return: the process's file-system group id; -1 if unknown. When the process opens a
@@ -340,7 +340,7 @@ enum uaio_attach_state uaio_attach_look(struct uaio_attached *attached)
 	return attached->state;
 }
 
-/* The end */
+/* The end of the trace */
 
 void uaio_attach_end(struct uaio_attached *attached)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asks a running process to write a trace, for the tool (trace/ask.h)
+ * Asks a running process, by trace/ask.h, to write a trace for this tool
  *
  * For each process the tool makes a ring (trace/ring.h), to which the process writes
  * its records. The tool asks through the process's page (pages.h), the file in which
@@ -64,7 +64,8 @@ int uaio_attach(struct uaio_attached *ret, const struct uaio_page *page);
 
 /*
  * Look whether the process has answered or ended. If the process runs, also set the
- * flags of its new threads. Call this every few milliseconds.
+ * flag of each new thread, so that the thread checks whether a tool asks for a trace.
+ * Call this every few milliseconds.
  */
 enum uaio_attach_state uaio_attach_look(struct uaio_attached *attached);
 

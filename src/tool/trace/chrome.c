@@ -6,10 +6,10 @@
  * A request is a pair of asynchronous events ("b", "e") with the same id, at its
  * submission and its end. The system call by which a thread executes it is a slice
  * ("X") of this thread. A thread may complete several requests after it has executed
- * them all; each slice then begins where the last one ended, as slices must not
- * overlap. Two kinds of requests have no slice. The kernel executes requests of the
- * first kind. A fault held back the completions of requests of the second kind
- * (uaio-fault(7)), so the end of their system call is unknown.
+ * them all. Then each slice begins where the thread's previous slice ended, because
+ * slices must not overlap. Two kinds of requests have no slice. The kernel executes
+ * requests of the first kind. A fault held back the completions of requests of the
+ * second kind (uaio-fault(7)), so the end of their system call is unknown.
  *
  * Tested by test/run/trace.py.
  */

@@ -56,7 +56,10 @@ static bool look(struct followed *followed, int *ret_status)
 		uaio_attach_end(attached);
 		return false;
 	case UAIO_ATTACH_LEFT:
-		/* The process executes another program, which must answer anew. */
+		/*
+		 * The process executes another program, whose answer the tool now
+		 * awaits.
+		 */
 		followed->asked_ns = uaio_trace_now_ns();
 		return true;
 	case UAIO_ATTACH_ASKED:

@@ -250,7 +250,8 @@ uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 
 		/*
 		 * If the thread has ended before this check, it writes no record after
-		 * the head that is read below.
+		 * the head that is read below. So another thread may have the lane once
+		 * the records up to this head are read.
 		 */
 		was_gone[i] = owner && pid && is_gone(pid, owner);
 		/*

@@ -84,7 +84,7 @@ uint64_t uaio_records_lost(struct uaio_trace_ring *ring);
 
 /* trace.c */
 
-/* Write what comes before the first record. */
+/* Write what each output file has before the first record, such as column titles. */
 void uaio_trace_begin(void);
 
 /*
@@ -126,8 +126,8 @@ int uaio_follow(const int *pids, unsigned nr, uint64_t *ret_lost);
 /* filenames.c */
 
 /*
- * Keep the name that a process has written to its trace for a file. number: the file's
- * number in the process.
+ * A process has written the name of a file to its trace: keep the name. number: the
+ * number by which the process's records refer to the file (trace/ring.h I6).
  */
 void uaio_filename_is(uint32_t pid, uint64_t number, const char *name);
 
