@@ -26,7 +26,7 @@ enum { NR_SLICES = 401, CALLS = 256, PAGE = 4096 };
 
 static struct {
 	int event, epoll;
-	int copies[CALLS]; /* duplicates of event */
+	int copies[CALLS]; /* duplicates of the descriptor `event` */
 	char *page;
 } has;
 

@@ -9,12 +9,12 @@
  * request as soon as it has the answer to the previous one, and checks every byte of
  * the answer. One thread runs all clients, by epoll.
  *
- * The program measures for each number of CONNECTIONS in turn, in three phases: a
- * warm-up (-w, not measured), the measured phase (-m), and a phase in which the program
- * counts the server's system calls (-c), which slows the server down. MS is the least
- * duration of a phase. The phase goes on until the clients have received as many
- * answers as there are clients. At the end the clients send no more requests, and the
- * program checks that each client has received all its answers.
+ * The program measures one number of CONNECTIONS after another, each in three phases.
+ * The first is a warm-up (-w), which is not measured. The second is the measured phase
+ * (-m). In the third (-c) the program counts the server's system calls, which slows the
+ * server down. MS is the least duration of a phase. The phase goes on until the clients
+ * have received as many answers as there are clients. At the end the clients send no
+ * more requests, and the program checks that each client has received all its answers.
  *
  * For each number of CONNECTIONS the program prints a JSON object about the measured
  * phase, on one line:

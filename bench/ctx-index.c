@@ -10,9 +10,9 @@
  * io_destroy, which are not measured, still find contexts by the table. If mremap() has
  * moved a context's ring, the library's own code finds the context.
  *
- * If the environment variable UAIO_INDEX names a file, each read of the library's
- * counters appends a line to the file: the index's name, and how many contexts were
- * inserted. The line proves that the benchmark used this index.
+ * The environment variable UAIO_INDEX may name a file. Then each read of the library's
+ * counters appends a line to it: the index's name, and how many contexts were inserted.
+ * The line proves that the benchmark used this index.
  */
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dio VARIANT [REQUESTS]: measures the struct that describes a 1 MiB O_DIRECT request
- * in the library (src/split/split.h), called descriptor here: how long it takes to
- * allocate, initialise and free one.
+ * dio VARIANT [REQUESTS]: measures how long it takes to allocate, initialise and free a
+ * descriptor. A descriptor is the struct that describes a 1 MiB O_DIRECT request in the
+ * library (src/split/split.h).
  *
  *   whole	allocate from a slab, and clear the whole descriptor
  *   prefix	allocate from a slab, and clear only the members before the array

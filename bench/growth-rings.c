@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows (measurements) of growth.c for n rings, which one epoll watches in some rows;
- * for n threads with a ring each; and for one ring with n registered files or buffers.
+ * Rows (measurements) of growth.c. Some rows have n rings, which one epoll may watch.
+ * Others have n threads with a ring each, or one ring with n registered files or
+ * buffers.
  *
  * In a row, `op` names the function whose calls are timed while the n rings exist.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Shared by programs that create many kernel AIO contexts. All of them look up the same
- * set of handles (the hot set) and measure time in the same way, so that the figures of
+ * set of handles, the hot set, and measure time in the same way. So the figures of
  * lookup.c and index.c can be compared.
  *
  * The hot set is 16 handles at equal distances among all N; if N is below 16, some

@@ -35,7 +35,7 @@
 enum {
 	PAGE_SHIFT = 12,
 	ADDRESS_BITS = 47,
-	FIRST_BIT = 14, /* 0x4000 */
+	FIRST_BIT = 14, /* the first sparse handle is 0x4000 */
 	STEP_BITS = 4,
 	NR_STEPS = (ADDRESS_BITS - 1 - FIRST_BIT) / STEP_BITS + 1,
 	THREADS_MAX = 1024,

@@ -49,7 +49,7 @@ enum {
 	IDLE_MS = 100,
 	BATCH_EVENTS = 16,
 	COUNTED_ROUNDS = 100,
-	/* length limit of a private list, as in the proposal */
+	/* most no-ops in the private list of a fixed worker, as in the proposal */
 	LIST_ITEMS = 10000000,
 };
 
@@ -61,7 +61,7 @@ void nop_fail(const char *what, int error)
 	exit(1);
 }
 
-/* the library */
+/* The library's work queue */
 
 static const struct variant {
 	const char *name;

@@ -7,7 +7,8 @@
 #define BENCH_NOP_H
 
 /*
- * Number of ring entries in the proposal's program; the kernel rounds it up to 16384.
+ * Number of ring entries, as in the program of the proposal of fixed workers (nop.c).
+ * The kernel rounds it up to 16384.
  */
 enum { NOP_RING_ENTRIES = 10010 };
 

@@ -151,7 +151,7 @@ const struct pipe_side pipe_kernel = {
 	.end = end,
 };
 
-/* this engine */
+/* this library's AIO */
 
 static struct uaio_ready_counters at_start;
 

@@ -46,7 +46,7 @@ enum { PIPE_PAIR = 2 };
 
 extern const struct pipe_side pipe_worker_for_each;
 extern const struct pipe_side pipe_caller_runs;
-extern const struct pipe_side pipe_delayed_kick; /* with caller-runs */
+extern const struct pipe_side pipe_delayed_kick; /* caller-runs+delayed-kick */
 extern const struct pipe_side pipe_kernel;
 extern const struct pipe_side pipe_plain;
 /* Only defined if the program is built with liburing. */

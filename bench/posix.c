@@ -208,9 +208,7 @@ static void set_up_aiocbs(int notify)
 	sem_init(&job.called, 0, 0);
 }
 
-/*
- * Other ways
- */
+/* Ways without POSIX AIO */
 
 static void round_of_libaio(void)
 {

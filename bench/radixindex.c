@@ -6,10 +6,10 @@
  *
  * A node belongs to a level; level 0 is at the bottom. The node's memory is never
  * reused for another level, so a reader always knows whether a slot holds a node or a
- * context. A lookup finds every context that stays in the tree (I2 of contextindex.h):
- * the nodes above such a context are not empty, so they are not freed, and nodes never
- * move. To grow, the tree gets a new root above the old root. It shrinks only when its
- * last context is removed.
+ * context. A lookup finds every context that stays in the tree (I2 of contextindex.h).
+ * This is because the nodes above such a context are not empty, so they are not freed,
+ * and nodes never move. To grow, the tree gets a new root above the old root. It
+ * shrinks only when its last context is removed.
  */
 #include "contextindex.h"
 

@@ -10,10 +10,11 @@
  *
  * A request looks up its context twice: in io_submit(), and then in io_getevents(),
  * which finds the context in the cache. To measure only these lookups, the program
- * calls io_submit() twice for each context: first with 0 requests, which finds the
- * context and returns; later with -1, which fails before the lookup. The time with 0
- * less the time with -1 is the time of two lookups. It includes cache misses on the
- * context, which any request causes.
+ * calls io_submit() of 0 requests twice for each context. Such a call looks up the
+ * context and returns. Later the program calls io_submit() of -1 requests twice for
+ * each context, which fails before the lookup. The difference between the two times is
+ * the time of two lookups. It includes cache misses on the context, which any request
+ * causes.
  *
  * The program prints N, nanoseconds per request, how many of these are for finding the
  * context, and how many kernel AIO rings were mapped during the measurement. If all

@@ -56,7 +56,7 @@ struct reader {
 	uint64_t random;
 	/* when the first measured read began, and when the last one ended */
 	uint64_t begun, ended;
-	uint64_t ios; /* reads between them */
+	uint64_t ios; /* reads from `begun` to `ended` */
 	uint64_t requests;
 };
 

@@ -20,8 +20,8 @@ enum {
 struct context {
 	uint64_t handle;
 	/*
-	 * ~handle. A plain store sets it before the context is inserted, so a thread
-	 * that finds the context must see it.
+	 * the value ~handle. A plain store sets it before the context is inserted, so a
+	 * thread that finds the context must see it.
 	 */
 	uint64_t written;
 	bool is_in;
@@ -319,8 +319,8 @@ static void what_stays_is_found_between_two_instructions(void **state)
 /* threads */
 
 /*
- * What happens to a context while readers look up all contexts: it stays in the index,
- * is inserted once, or is inserted and removed again and again. Only some of the first
+ * What writers do to a context while readers look up all contexts. They leave it in the
+ * index, insert it once, or insert and remove it repeatedly. Only some of the first
  * NR_DENSE contexts stay: a handle outside of them would keep the tree at its greatest
  * height.
  */

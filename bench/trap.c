@@ -124,8 +124,8 @@ static double time_calls(call_fn *call, long nr, long arg)
 
 /*
  * Return: the median time of the first call at each instruction. The first instruction
- * does not count: if the trap writes a jump there, the kernel first copies the page,
- * which is still shared with the file.
+ * does not count. If the trap writes a jump there, the kernel first copies the page,
+ * because the page is still shared with the file.
  */
 static double time_first(const unsigned char *places, size_t bytes)
 {

@@ -11,8 +11,9 @@
  * program needs root. It mounts in a mount namespace of its own, so the mount
  * disappears when the command ends.
  *
- * If SLOWFS_REPORT names a file, the program finally writes a JSON object to it: how
- * many reads there were, and how many at most were in progress at the same time.
+ * If SLOWFS_REPORT names a file, the program finally writes a JSON object to it. The
+ * object has the number of reads, and the most reads that were in progress at the same
+ * time.
  *
  * The exit status is the command's, or 125 if the slow file system cannot be mounted.
  */
