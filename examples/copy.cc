@@ -93,8 +93,8 @@ public:
 	Context &operator=(const Context &) = delete;
 
 	/*
-	 * io_submit() may accept fewer iocbs than it is given. It accepts none of one only
-	 * if it fails.
+	 * io_submit() may accept fewer iocbs than the array has, but at least one, or
+	 * it fails. So it accepts a single iocb or fails.
 	 */
 	void submit(iocb *request)
 	{

@@ -65,7 +65,7 @@ static struct {
 	int source, target;
 	int input, output; /* pipes to and from the command */
 	long long source_end, target_end;
-	bool is_at_end; /* of the output */
+	bool is_at_end; /* the command's output has ended */
 	unsigned nr_in_flight;
 	io_context_t context;
 	struct block blocks[NR_BLOCKS];

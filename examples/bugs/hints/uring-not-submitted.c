@@ -24,7 +24,7 @@ int main(void)
 	for (unsigned i = 0; i < 2; i++)
 		ring.sq.array[i] = i;
 	__atomic_store_n(ring.sq.ktail, 2, __ATOMIC_RELEASE);
-	/* Right: 2. */
+	/* Right: set to_submit to 2. */
 	if (syscall(__NR_io_uring_enter, ring.ring_fd, 1, 1,
 		    IORING_ENTER_GETEVENTS, NULL, 0) != 1)
 		return 1;
