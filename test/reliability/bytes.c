@@ -39,7 +39,7 @@ enum {
 	/* most bytes of a stream in a world; on average, half of that */
 	WORLD_BYTES = 48 << 20,
 	CHUNK = 64 << 10, /* most bytes in a send */
-	NR_CHUNKS = 8,    /* of a chain */
+	NR_CHUNKS = 8,    /* most sends in a chain */
 	NR_BUFFERS = 8,   /* a power of two */
 	BUFFER = 16 << 10,
 	PERIOD =
@@ -266,7 +266,7 @@ static void check(struct stream *stream, const char *bytes, uint32_t nr)
 struct buffers {
 	struct io_uring_buf_ring *ring;
 	char (*memory)[BUFFER];
-	uint16_t tail, head; /* given; used */
+	uint16_t tail, head; /* counts of provided and of used buffers */
 	uint32_t at;         /* bytes already used of the buffer at `head` */
 	uint32_t nr_back;    /* used buffers that are not yet provided again */
 };

@@ -63,7 +63,7 @@ struct op {
 	enum kind kind;
 	int fd;
 	uint32_t sqe_flags; /* IOSQE_* */
-	/* of a write */
+	/* only for a write: the members up to `iov` */
 	enum form form;
 	uint32_t rw_flags;
 	unsigned slot, nr;
@@ -83,8 +83,8 @@ static struct {
 	/* the requests that the next flush() submits, in this order */
 	struct op *prepared[OPS_MAX];
 	unsigned nr_prepared;
-	/* by slot, versions */
-	uint32_t in_flight[CRASH_SLOTS]; /* or 0 */
+	/* versions, indexed by slot: */
+	uint32_t in_flight[CRASH_SLOTS]; /* 0: no write is in flight */
 	uint32_t written[CRASH_SLOTS]; /* versions whose write has completed */
 	/*
 	 * versions that a completed sync covers, although their write has not completed
@@ -342,9 +342,7 @@ static struct op *posix_reap(int64_t *ret_res)
 	}
 }
 
-/*
- * The doors
- */
+/* The three interfaces */
 
 static const struct door {
 	void (*begin)(void);
@@ -460,8 +458,9 @@ static void prepare_some_sync(void)
 		return;
 	}
 	/*
-	 * Two kinds of sync include the writes in flight: a sync with a drain; and,
-	 * with POSIX AIO or buffered kernel AIO, a sync on the writes' descriptor.
+	 * Two kinds of sync include the writes in flight. One is a sync with a drain.
+	 * The other is a sync of POSIX AIO or buffered kernel AIO on the writes'
+	 * descriptor.
 	 */
 	prepare_sync(fd, drains ? IOSQE_IO_DRAIN : 0,
 		     drains || (is_ordered && fd == client.fds[0]));
@@ -544,7 +543,7 @@ static void count(void)
 	client.state->nr_io_uring = (uint32_t)counters.nr_io_uring;
 }
 
-/* C2 */
+/* Wait for a completion. Update reported[], as C2 requires. */
 static void complete(void)
 {
 	int64_t res;

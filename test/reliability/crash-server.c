@@ -247,14 +247,14 @@ static void dispatch(const struct fuse_in_header *request)
 	case FUSE_INIT: do_init(request); break;
 	case FUSE_LOOKUP: do_lookup(request); break;
 	case FUSE_GETATTR:
-	case FUSE_SETATTR: do_getattr(request); break; /* of times only */
+	case FUSE_SETATTR: do_getattr(request); break; /* sets times */
 	case FUSE_OPEN: do_open(request); break;
 	case FUSE_READ: do_read(request); break;
 	case FUSE_WRITE:
 	case FUSE_FSYNC: server.nr_held++; break;
 	case FUSE_INTERRUPT: /* the interrupted request is answered as usual */
 	case FUSE_FORGET:
-	case FUSE_BATCH_FORGET: break; /* have no answer */
+	case FUSE_BATCH_FORGET: break; /* these get no answer */
 	case FUSE_FLUSH:
 	case FUSE_RELEASE: answer(request, 0, NULL, 0); break;
 	default: answer(request, -ENOSYS, NULL, 0);
@@ -269,7 +269,7 @@ static void receive(void)
 	if (got >= (ssize_t)sizeof(request->header))
 		dispatch(&request->header);
 	else if (errno == ENODEV)
-		_exit(0); /* unmounted */
+		_exit(0); /* the file system was unmounted */
 			  /*
 			   * ENOENT: the kernel has withdrawn the request, so read the
 			   * next one.

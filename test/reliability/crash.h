@@ -54,12 +54,12 @@ struct crash_state {
 	 */
 	uint32_t is_power_on;
 
-	/* The file system */
+	/* What the file system's server writes */
 	/* atomic: the round has ended, so requests may fail */
 	uint32_t has_ended;
 	uint32_t bytes; /* length of the file's durable part */
 
-	/* The client */
+	/* What the client writes */
 	uint32_t pid;
 	uint32_t version; /* version of the newest record in the file */
 	uint32_t nr_requests;

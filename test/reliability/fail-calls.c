@@ -466,11 +466,11 @@ static bool is_impossible(const struct fail_kind *kind, const long args[6])
 
 struct fail_shared *fail_shared;
 
-extern const char __executable_start[]; /* the linker's */
+extern const char __executable_start[]; /* set by the linker */
 
 /*
- * Count a call of the site that `key` names. Use no locks, because any thread of any
- * process may call this function.
+ * Count a call of the site (instruction that makes system calls) that `key` names. Use
+ * no locks, because any thread of any process may call this function.
  */
 static void count(uint64_t key, bool has_cut)
 {
@@ -493,8 +493,9 @@ static void count(uint64_t key, bool has_cut)
 }
 
 /*
- * Count a call of the site (instruction that makes system calls) that `key` names. Use
- * no locks, because any thread of any process may call this function.
+ * A call is about to be made at the site that `key` names.
+ * Return: whether the fault is for this call. That is the n-th call of the fault's
+ * site; for FAIL_SHORT, the n-th that can return a short count.
  */
 static bool is_next(uint64_t key, bool has_cut)
 {

@@ -90,7 +90,10 @@ static struct {
 	struct test_case *cases;
 } sweep = { .seconds = 3 };
 
-/* Functions that run one case, in a process of its own */
+/*
+ * Functions that run one case, in a process of its own. `played` is the case's
+ * workload.
+ */
 
 static const struct workload *played;
 
@@ -391,8 +394,8 @@ static bool learn(unsigned workload)
 		left[workload].nr_own_fds = fail_shared->nr_own_fds;
 		left[workload].nr_objects = fail_shared->nr_objects;
 		/*
-		 * The site keeps its element of sites[] in the next round. Count its
-		 * calls from 0 again.
+		 * Record the most calls of each site in a round. In the next round,
+		 * each site keeps its element of sites[], and counts from 0 again.
 		 */
 		for (unsigned j = 0; j < FAIL_SITES_MAX; j++) {
 			struct fail_site *site = &fail_shared->sites[j];

@@ -181,8 +181,8 @@ enum { FAIL_BLOCK = 512, FAIL_BLOCKS = 3, FAIL_VECTORS = 128 };
 
 /*
  * A file of FAIL_BLOCKS blocks. Each block is written by one request, then read by
- * another. The requests of the first block use a single buffer, those of the second
- * block a short vector, and those of the third block a long vector.
+ * another. Requests of the first block use a single buffer. Requests of the second
+ * block use a short vector, and those of the third a long vector.
  */
 struct fail_file {
 	int fd; /* of requests */

@@ -263,9 +263,7 @@ static unsigned ring_reap(struct client *client, bool waits,
 	return nr;
 }
 
-/*
- * All
- */
+/* All three interfaces */
 
 void door_open(struct client *client)
 {

@@ -90,7 +90,7 @@ struct leaving leaving_draw(uint64_t *random)
 
 void leave(const struct leaving *leaving)
 {
-	static struct client client; /* outlives all frames */
+	static struct client client; /* used until the process ends */
 	static struct descriptors descriptors;
 	const struct way *way = &ways[leaving->way];
 

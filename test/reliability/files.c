@@ -52,7 +52,7 @@ static struct {
 	pid_t pid;
 	char **argv;
 	double seconds;
-	const char *fuse;              /* which; or NULL */
+	const char *fuse;              /* argument of --fuse; or NULL */
 	pid_t processes[NR_PROCESSES]; /* 0: has ended */
 	int direct;                    /* the round's file, with O_DIRECT */
 	uint64_t random;
@@ -193,7 +193,8 @@ static void check_cells(int fd, unsigned first, unsigned nr, const char *reader)
 
 		/*
 		 * The owner LEAVER is a process that ends soon after it has submitted
-		 * writes. It may have ended before its last write was executed.
+		 * writes. It may have ended before its last writes were executed, so
+		 * its cells may contain an older version.
 		 */
 		cell_check(bytes + (size_t)i * CELL, cell,
 			   run.owners[cell] == LEAVER ? done : started, started,
@@ -262,7 +263,7 @@ static void make_file(void)
 		 run.round);
 	fd = open_or_fail(run.file, O_CREAT | O_EXCL);
 	if (kind == 2 && fallocate(fd, 0, 0, FILE_BYTES))
-		kind = 1; /* FUSE has none */
+		kind = 1; /* this file system has no fallocate() */
 	if (kind == 1 && ftruncate(fd, FILE_BYTES))
 		fail("ftruncate: %s", strerror(errno));
 	if (link(run.file, run.link))

@@ -61,7 +61,7 @@ enum {
 	/* the first half is for buffered writes, the second for direct ones */
 	NR_CELLS = 2 * REGION_CELLS,
 	NR_STRIPES = 448,
-	CELLS_MAX = 128, /* of a request */
+	CELLS_MAX = 128, /* most cells of a request */
 	BYTES_MAX = CELLS_MAX * CELL,
 	/* memory for a request's buffer, with guard bytes around it */
 	AREA = BYTES_MAX + 4 * PAGE,
@@ -104,7 +104,7 @@ struct shared {
 	uint32_t done[NR_CELLS];
 	uint64_t nr_checked; /* number of cells that reads have returned */
 	uint32_t has_failed;
-	uint32_t is_over; /* the round */
+	uint32_t is_over; /* the round has ended */
 };
 
 /* What the coordinator sets before it forks */
@@ -132,7 +132,7 @@ struct slot {
 	int fd;
 	bool is_direct;
 	enum memory memory;
-	unsigned first, nr; /* cells */
+	unsigned first, nr; /* index of the first cell, and number of cells */
 	/*
 	 * For a read, the oldest and the newest version of each cell that it may
 	 * return. For a write, low[] are the versions that it writes.
@@ -218,8 +218,8 @@ extern const char *const door_names[NR_DOORS];
 
 void door_open(struct client *client);
 /*
- * Close the interface. With kernel AIO requests may still be in flight: io_destroy
- * waits for them.
+ * Close the interface. With kernel AIO, the client may still have requests in flight,
+ * because io_destroy waits for them.
  */
 void door_close(struct client *client);
 /* Submit the nr requests in the order of the list. */

@@ -164,7 +164,10 @@ int main(int argc, char **argv)
 	must(pipe(ends) == 0, "pipe");
 	if (argc > 3)
 		become_user_with(argv[3]);
-	/* Twice, so that the second use finds what the first has left. */
+	/*
+	 * Use the interface twice, because the first use leaves threads and memory in
+	 * the library, with which the second use must work.
+	 */
 	for (int i = 0; i < 2; i++) {
 		door_open(&client);
 		for (long round = 1; round <= nr_rounds; round++)

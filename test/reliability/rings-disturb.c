@@ -612,8 +612,9 @@ void *cancel_threads(void *arg)
 		pthread_t other;
 
 		/*
-		 * The other thread draws from this thread's random generator. This
-		 * thread draws no number until the other has ended.
+		 * The other thread draws from this thread's random generator. They do
+		 * not race, because this thread draws no number until the other has
+		 * ended.
 		 */
 		require(pthread_create(&other, NULL, enter_for_ever, thread) ==
 				0,
@@ -627,7 +628,10 @@ void *cancel_threads(void *arg)
 		 * a cancellation that arrives in pthread_setcancelstate().
 		 */
 		require(pthread_join(other, NULL) == 0, "pthread_join()");
-		/* The other may have ended while it held the lock. */
+		/*
+		 * The other thread may have ended while it held the lock, so initialize
+		 * the lock again.
+		 */
 		require(pthread_mutex_init(&cancelling, NULL) == 0,
 			"pthread_mutex_init()");
 		count(&record->nr_cancelled, 1);

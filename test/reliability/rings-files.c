@@ -7,7 +7,7 @@
 
 struct target {
 	int fd;
-	uint8_t flags; /* IOSQE_FIXED_FILE */
+	uint8_t flags; /* IOSQE_FIXED_FILE or 0 */
 	uint8_t id;
 	/*
 	 * index of the file in world.files; NR_FILES: one of the two files of a pair
@@ -177,8 +177,9 @@ void make_file(struct batch *batch)
 		choose_read(batch, last_of(batch));
 	address(last_of(batch), sqe);
 	/*
-	 * With IOSQE_ASYNC, a worker would look up the descriptor later. By then the
-	 * thread may have put another file at its own descriptor.
+	 * With IOSQE_ASYNC, a worker looks up the descriptor later. By then this thread
+	 * may have put another file at its own descriptor, so do not set IOSQE_ASYNC in
+	 * that case.
 	 */
 	if (!target.is_own)
 		make_async(batch, sqe);

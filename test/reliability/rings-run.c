@@ -349,9 +349,9 @@ static void open_own(struct thread *thread)
 }
 
 /*
- * Connect to the listener. An accept blocks a worker of the library if another request
- * took its connection first. A cancellation does not end it (doc/differences.md), but a
- * connection does.
+ * Connect to the listener, so that an accept that blocks a worker of the library
+ * completes. An accept blocks if another request took its connection first. A
+ * connection ends such an accept, and a cancellation does not (doc/differences.md).
  */
 static void end_accept(void)
 {

@@ -196,9 +196,7 @@ void tell_pending(void)
 	}
 }
 
-/*
- * What is read
- */
+/* Checks of what requests have read */
 
 static void check_words(const struct slot *slot)
 {
@@ -339,7 +337,10 @@ static void take_received(struct ring *ring, const struct slot *slot,
  * Completions
  */
 
-/* What file the process has there now, if slot->used is a descriptor. */
+/*
+ * If slot->used is a descriptor, write to `ret` which file the descriptor refers to
+ * now.
+ */
 static void describe_used(const struct slot *slot, char *ret, size_t bytes)
 {
 	char path[40];

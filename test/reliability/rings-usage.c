@@ -16,8 +16,9 @@ enum {
 	NR_WARM = 4,
 	NR_SAMPLES = 1 << 12,
 	/*
-	 * A world that needs more requests at a time than all before leaves the pools
-	 * larger: by up to 0.8 MiB in the first 50 worlds, and then rarely.
+	 * If a world needs more requests at a time than each earlier world, the
+	 * library's pools grow. They grow by up to 0.8 MiB in the first 50 worlds, and
+	 * then rarely.
 	 */
 	NR_THIRD_MIN = 32,
 	MARGIN_KIB = 1024,

@@ -256,8 +256,9 @@ static void open_listener(void)
  */
 
 /*
- * Choose which threads disturb this world, and start them.
- * Return: how many.
+ * Open the shared rings. On the first ring, io_uring_enter() submits the requests. The
+ * second ring has requests with drains. The third ring may have a kernel thread that
+ * polls for submissions.
  */
 static void open_shared(struct thread *chance)
 {
@@ -309,9 +310,8 @@ static void start(pthread_t *ret, void *(*function)(void *), void *arg)
 }
 
 /*
- * Open the shared rings. On the first ring, io_uring_enter() submits the requests. The
- * second ring has requests with drains. The third ring may have a kernel thread that
- * polls for submissions.
+ * Choose which threads disturb this world, and start them.
+ * Return: how many.
  */
 static unsigned start_disturbers(struct thread *chance,
 				 struct thread disturbers[NR_DISTURBERS])
@@ -363,7 +363,10 @@ static void run_threads(struct thread *chance)
 	__atomic_store_n(&world.is_over, 1, __ATOMIC_RELEASE);
 	for (unsigned i = 0; i < nr; i++)
 		pthread_join(disturbers[i].thread, NULL);
-	/* They finish. */
+	/*
+	 * From this barrier to the next one, all threads wait for the completions of
+	 * all requests.
+	 */
 	pthread_barrier_wait(&barrier);
 	pthread_barrier_wait(&barrier);
 	for (unsigned i = 0; i < world.nr_threads; i++)

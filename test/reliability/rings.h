@@ -30,10 +30,10 @@
 #define UNKNOWN UINT32_C(0xffffffff) /* a version */
 
 enum {
-	/* how many files keep one descriptor; these are the first files */
+	/* the first NR_STABLE files keep their descriptors */
 	NR_STABLE = 4,
 	NR_FILES = 8,
-	/* pairs of files; each pair takes turns at one descriptor */
+	/* pairs of files; the two files of a pair take turns at one descriptor */
 	NR_PAIRS = 4,
 	NR_SHARED = 3,
 	NR_THREADS_MAX = 4,
@@ -149,14 +149,17 @@ struct slot {
 };
 
 struct ring {
-	/* changes when the ring is resized, by the only thread that uses it then */
+	/*
+	 * changes when the thread that owns the ring resizes it; no other thread uses
+	 * such a ring
+	 */
 	struct uring uring;
 	int fd; /* of `uring`; does not change while the ring is open */
 	unsigned index;
 	bool is_open, has_thread, has_drains;
 	uint32_t nr_pending; /* atomic */
 
-	pthread_mutex_t sq_lock; /* who submits */
+	pthread_mutex_t sq_lock; /* a thread holds it while it submits */
 	/*
 	 * Held to consume completions. It also protects the members up to slots_lock.
 	 */
@@ -217,7 +220,7 @@ struct world {
 	struct thread threads[NR_THREADS_MAX];
 
 	/* atomic */
-	uint32_t is_over; /* whoever disturbs ends */
+	uint32_t is_over; /* the world ends, so the disturbing threads end */
 	uint32_t nr_multi;
 
 	pthread_mutex_t closing_lock;
@@ -234,7 +237,8 @@ struct record {
 	uint64_t nr_resized, nr_children, nr_signals, nr_jumps, nr_cancelled;
 	uint64_t nr_made; /* rings made by make_rings() */
 	/*
-	 * Indexed by block. The request in a block's slot owns the block's elements.
+	 * Indexed by block: the version of the newest write; and the version that each
+	 * file must contain. The request in the block's slot owns the block's elements.
 	 */
 	uint32_t versions[NR_BLOCKS];
 	uint32_t expected[NR_FILES][NR_BLOCKS]; /* or UNKNOWN */
@@ -304,8 +308,8 @@ void open_slots(struct ring *ring);
 /* Return: a free slot of the ring, for a new request; NULL if all are in use. */
 struct slot *get_slot(struct ring *ring, enum kind kind);
 /*
- * The request `writer` writes the block of `holder`, so `holder` keeps its slot until
- * that write is complete.
+ * The request `writer` writes the block that belongs to the slot `holder`. So `holder`
+ * stays in use until that write is complete.
  */
 void hold_slot(struct ring *ring, struct slot *holder, struct slot *writer);
 /* The ring did not accept the request: free its slot. */
@@ -328,7 +332,7 @@ void tell_pending(void);
 struct batch {
 	struct thread *thread;
 	struct ring *ring;
-	uint32_t before; /* the head */
+	uint32_t before; /* head of the submission queue before the call */
 	unsigned nr;
 	bool uses_own, uses_own_registered;
 	bool is_sure; /* one of the requests soon completes by itself */

@@ -26,7 +26,7 @@
 enum {
 	NR_SAMPLES = 60,
 	PATIENCE_MS = 60000,
-	/* descriptors of the processes and of the library that are no sockets */
+	/* most descriptors of the program and of the library, not counting sockets */
 	OTHER_DESCRIPTORS = 600,
 };
 

@@ -40,7 +40,7 @@ struct seat {
 	unsigned block;        /* the block of `file` that DIRECT reads */
 	unsigned char *buffer; /* BLOCK bytes, aligned */
 
-	/* the door's */
+	/* state of the interface (struct door) that the reaper uses */
 	struct uring ring;
 	struct __kernel_timespec time;
 	aio_context_t ctx;
@@ -53,7 +53,7 @@ struct seat {
 	 * threads that sleep in place of the reaper, and report completions to it
 	 */
 	pthread_t team[NR_TEAM];
-	pthread_mutex_t mutex; /* of the completions */
+	pthread_mutex_t mutex; /* held to consume a completion */
 	/* number and result of the completion that a thread of the team consumed */
 	uint64_t taken;
 	long result;

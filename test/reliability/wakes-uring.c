@@ -53,7 +53,7 @@ static void open_ring(struct seat *seat)
 	};
 	long ret = uring_open(&seat->ring, ENTRIES, &params);
 
-	/* Before Linux 6.1 */
+	/* Before Linux 6.1, the kernel refuses some of these flags: use none. */
 	if (ret == -EINVAL) {
 		params.flags = 0;
 		ret = uring_open(&seat->ring, ENTRIES, &params);

@@ -166,7 +166,7 @@ _Noreturn void waking_process(void);
 
 struct condition {
 	const char *name;
-	bool has_idle_reapers, has_idle_wakers; /* SCHED_IDLE */
+	bool has_idle_reapers, has_idle_wakers; /* run with SCHED_IDLE */
 	/*
 	 * Set up the condition, before `go` starts both processes.
 	 * Return: NULL; or why this machine does not support the condition.
