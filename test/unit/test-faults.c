@@ -146,10 +146,10 @@ static void close_all(void)
 
 /*
  * The library duplicates the descriptors of requests. If a request was refused, no such
- * duplicate may keep its file open. The library may keep only four descriptors: two of
- * its fallback thread (an epoll and an eventfd), and two of the commons (an epoll and
- * an eventfd for all queues that have no epoll of their own, ready.h). A worker may
- * need a moment to release a file.
+ * duplicate may keep its file open. The library may keep only four descriptors: the
+ * epoll and the eventfd of its fallback thread, and those of the commons. The commons
+ * serve all queues that have no epoll of their own (ready.h). A worker may need a
+ * moment to release a file.
  * Return: whether only these descriptors are left.
  */
 static bool are_files_gone(void)
@@ -262,8 +262,9 @@ static void a_request_refused_half_made_lets_its_files_go(void **state)
 }
 
 /*
- * For rounds in child processes, in which the library uses everything for the first
- * time: memory, tables, threads, descriptors.
+ * A round in a child process, in which the library uses everything for the first time:
+ * memory, tables, threads, descriptors. `nth` and `in_workers` are the round's
+ * parameters, set before fork().
  */
 static unsigned nth;
 static bool in_workers;

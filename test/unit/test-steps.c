@@ -76,7 +76,7 @@ static void a_thread_is_held_at_each_of_its_instructions(void **state)
  * an entry for a third file, which may reuse the memory of the first entry.
  */
 static struct {
-	int before, after, third; /* files */
+	int before, after, third; /* descriptors of three files */
 	int number;
 	ino_t inodes[2]; /* of before, after */
 } taking;
@@ -343,8 +343,8 @@ static void an_event_on_the_way_to_sleep_is_not_missed(void **state)
 }
 
 /*
- * While a thread destroys a context, a worker completes the context's last request and
- * becomes idle.
+ * In this test, a thread destroys a context. Meanwhile a worker completes the context's
+ * last request and becomes idle.
  */
 static uint32_t nr_idle; /* atomic */
 

@@ -491,8 +491,8 @@ static bool have_got_on(const struct awake *awake)
 
 /*
  * is_time_over: the awaited thread has slept for long enough.
- * Return: whether is_time_over is true, and all awake threads have since run for long
- * enough, too (have_got_on()).
+ * Return: whether is_time_over is true, and each thread that was awake at that moment
+ * has since run for long enough (have_got_on()).
  */
 static bool is_long(bool is_time_over, struct awake *awake)
 {
@@ -505,12 +505,12 @@ static bool is_long(bool is_time_over, struct awake *awake)
 
 /*
  * A sleeping thread may be waiting for a lock. Then the lock's owner is awake, perhaps
- * without a processor. So if no thread is awake, this thread is in the sleep that the
- * test awaits.
+ * without a processor. So if no thread is awake, `thread` is in the sleep that the test
+ * awaits.
  *
- * In some tests, some threads are always awake. There the function waits until the
- * thread has slept for longer than any lock is held, in one sleep or in several short
- * ones. In that time, the awake threads must have had a processor.
+ * In some tests, some threads are always awake. There the function waits until `thread`
+ * has slept for longer than any lock is held, in one sleep or in several short ones. In
+ * that time, the awake threads must have had a processor.
  */
 void unit_await_sleep(const struct unit_thread *thread)
 {

@@ -77,18 +77,21 @@ void unit_footprint(struct unit_footprint *ret_footprint);
 unsigned unit_engine_threads(uint64_t *ret_nr_sleeps);
 
 /*
- * An ended thread may take this long to disappear. If it is still there then, it counts
- * as leaked, however busy the machine is.
+ * An ended thread may take this long to disappear from /proc. A thread that is still
+ * there afterwards counts as leaked, however busy the machine is.
  */
 enum { UNIT_PATIENCE_MS = 10000 };
 
-/* Return: the name of a count that is higher than before; NULL if none is. */
+/*
+ * Return: the name of a count in the footprint that is higher than in `before`, and
+ * stays so for patience_ms; NULL if there is none.
+ */
 const char *unit_find_leak(const struct unit_footprint *before,
 			   unsigned patience_ms);
 
 /*
- * Return: the name of a count in the footprint that is higher than in `before`; NULL if
- * none is.
+ * Return: how many rounds a test makes instead of n: fewer with a sanitizer, which
+ * makes the test slow.
  */
 static inline unsigned unit_rounds(unsigned n)
 {
@@ -97,7 +100,8 @@ static inline unsigned unit_rounds(unsigned n)
 
 /*
  * Run the function in a child process, with a time limit.
- * Return: the child's exit status; minus the signal that ended it.
+ * Return: the child's exit status; if a signal ended the child, the negative signal
+ * number.
  */
 int unit_in_child(int (*function)(void));
 
@@ -219,8 +223,8 @@ long unit_say_ext4(const long args[6]);
 
 /*
  * Let the n-th system call from now on fail, with an error that the kernel may return.
- * Count the calls of this thread only, or of all threads, but no calls that cannot
- * fail. n = 0: let no further call fail.
+ * Calls that cannot fail are not counted. of_this_thread: count only the calls of this
+ * thread; otherwise those of all threads. n = 0: let no further call fail.
  */
 void unit_fail_nth(unsigned n, bool of_this_thread);
 /* Return: whether a call has failed because of unit_fail_nth(). */
