@@ -51,7 +51,10 @@ struct slowfs {
 		struct slowfs_fault what;
 		enum slowfs_op op;
 		uint64_t off; /* or NOWHERE */
-		/* counts down matching calls; the last one gets the fault */
+		/*
+		 * counts down the matching calls; the call that makes it 0 gets the
+		 * fault
+		 */
 		uint32_t nr_left;
 		uint32_t is_there; /* atomic: the other members are valid */
 	} faults[FAULTS_MAX];

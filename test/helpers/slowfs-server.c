@@ -537,6 +537,6 @@ _Noreturn void slowfs_serve(struct slowfs *fs, int fd)
 		if (got >= (ssize_t)sizeof(request.header))
 			dispatch(&request.header);
 		else if (got < 0 && errno == ENODEV)
-			_exit(0); /* unmounted */
+			_exit(0); /* the file system was unmounted */
 	}
 }

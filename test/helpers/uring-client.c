@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 
 /*
- * The acquire loads of load() and the release stores of store() pair with the release
- * stores and acquire loads of the kernel, or of the library.
+ * load() is an acquire load, and store() a release store. They pair with the stores and
+ * loads of the kernel, or of the library.
  */
 static uint32_t load(const uint32_t *word)
 {
