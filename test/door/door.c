@@ -20,7 +20,7 @@
 struct door {
 	struct uaio_slab_node node;
 
-	/* immutable while open */
+	/* immutable while the door is open */
 	uint32_t epoch;
 	uint64_t generation;
 
@@ -30,7 +30,7 @@ struct door {
 	struct uaio_queue queue;
 
 	/* used under the lock of `queue`; only the submitter changes `fixed` */
-	struct uaio_file *fixed[DOOR_NR_FIXED]; /* a reference (ref); or NULL */
+	struct uaio_file *fixed[DOOR_NR_FIXED]; /* NULL: the slot is empty */
 	uint32_t cq_tail;
 	uint64_t nr_taken;
 	uint64_t nr_done; /* how many accepted requests have completed */

@@ -56,8 +56,8 @@ enum {
 	 */
 	DOOR_LINK_HARD = 8,
 	/*
-	 * starts after all earlier requests of the door; later requests wait for its
-	 * end
+	 * this request starts after all earlier requests of the door; later requests
+	 * wait for its end
 	 */
 	DOOR_DRAIN = 16,
 	/* a worker executes the request; the submitting thread does not try it */
@@ -95,8 +95,8 @@ struct door_cqe {
 struct door_rings {
 	/* atomic */
 	uint32_t sq_head;
-	uint32_t sq_tail; /* the client's */
-	uint32_t cq_head; /* the client's */
+	uint32_t sq_tail; /* only the client advances it */
+	uint32_t cq_head; /* only the client advances it */
 	uint32_t cq_tail;
 
 	struct door_sqe sqes[DOOR_NR_SQES];
