@@ -40,7 +40,7 @@ enum {
 };
 
 static uint64_t places[NR_PLACES]; /* atomic: a handle; 0: no context */
-/* the last one is a pipe that never gets data */
+/* the last file of the array is a pipe that never gets data */
 static int files[NR_FILES];
 static uint32_t is_round_over; /* atomic */
 static uint32_t is_run_over;   /* atomic */
