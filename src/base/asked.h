@@ -13,7 +13,7 @@
 
 #include "base/sys.h"
 
-/* files */
+/* system calls on files */
 
 static inline int sys_sync_file_range(int fd, int64_t off, int64_t len,
 				      int flags)
@@ -104,7 +104,7 @@ static inline int sys_futex_requeue(uint32_t *from, uint32_t *to)
 			      0);
 }
 
-/* children */
+/* system calls on child processes */
 
 static inline int sys_waitid(int which, int id, void *ret_info, int options)
 {
@@ -120,7 +120,7 @@ static inline int sys_pidfd_open(int pid)
 				0, 0, 0);
 }
 
-/* credentials */
+/* system calls that read or set credentials */
 
 /* Get the calling thread's group ids: real, effective and saved. */
 static inline int sys_getresgid(uint32_t ret_ids[3])
@@ -177,7 +177,7 @@ static inline int sys_capset(const void *header, const void *data)
 				(long)data, 0, 0, 0, 0);
 }
 
-/* paths */
+/* system calls that take paths */
 
 /* how: the kernel's struct open_how, which is `bytes` long. */
 static inline int sys_openat2(int dir, const char *path, const void *how,
@@ -212,7 +212,7 @@ static inline int sys_linkat(int from_dir, const char *from, int to_dir,
 				(long)from, to_dir, (long)to, flags, 0);
 }
 
-/* sockets */
+/* system calls on sockets */
 
 struct uaio_msghdr; /* op/args.h */
 
@@ -289,7 +289,7 @@ static inline int sys_ioctl_socket(int fd, unsigned long request, int *ret)
 				(long)request, (long)ret, 0, 0, 0);
 }
 
-/* attributes */
+/* system calls on extended attributes */
 
 static inline ssize_t sys_getxattr(const char *path, const char *name,
 				   void *ret_value, size_t bytes)

@@ -39,16 +39,16 @@ uaio_sys_hook_fn *uaio_sys_hook;
 #endif
 
 struct uaio_call_set uaio_calls;
-/* The kernel writes here in calls that uaio_call_try() makes. */
+/* Memory to which the kernel writes results of the calls that uaio_call_try() makes. */
 static uint64_t unused;
 /* name of an extended attribute that no file has */
 static const char attribute[] = "user.uaio";
 static bool is_loaded;
 
 /*
- * States of reading the number of seccomp filters again (calls.h, I5). LEARN_NOTHING:
- * this is not needed. LEARN_LATER: the next thread that calls uaio_calls_load() reads
- * the number. LEARN_NOW: a thread is reading it.
+ * Whether the library must read the number of seccomp filters again (calls.h, I5).
+ * LEARN_NOTHING: no. LEARN_LATER: yes; the next thread that calls uaio_calls_load()
+ * reads it. LEARN_NOW: a thread is reading it.
  */
 enum { LEARN_NOTHING, LEARN_LATER, LEARN_NOW };
 static uint32_t learning; /* atomic */
@@ -495,9 +495,9 @@ static __attribute__((noinline)) void learn_again(const char *word)
 		return;
 	}
 	/*
-	 * relaxed: the bits publish no data. The calls of the set `usual` are not
-	 * added: the library decided about them when it was loaded, and a filter may
-	 * have forbidden them meanwhile.
+	 * relaxed: the bits publish no data. Do not add the calls of the set `usual`:
+	 * the library allowed or forbade them when it was loaded, and the program's
+	 * filter may have forbidden them since.
 	 */
 	for (unsigned i = 0; i < 2; i++)
 		or_relaxed(&uaio_calls.words[i],
@@ -537,8 +537,8 @@ void uaio_calls_load(const char *word)
 void uaio_calls_filter(const void *program)
 {
 	/*
-	 * [MB:calls] acquire: pairs with learn_again(). Bits that another thread added
-	 * before this exchange are removed below.
+	 * [MB:calls] acquire: pairs with learn_again(). So the loop below also removes
+	 * bits that another thread added before this exchange.
 	 */
 	(void)xchg_acquire(&learning, (uint32_t)LEARN_NOTHING);
 	for (unsigned i = 0; i < UAIO_NR_CALLS; i++)

@@ -43,7 +43,7 @@
 struct sock_fprog;
 
 enum uaio_call {
-	/* data */
+	/* system calls that transfer data */
 	UAIO_CALL_PREADV2,
 	UAIO_CALL_PWRITEV2,
 	UAIO_CALL_VMSPLICE,
@@ -55,7 +55,7 @@ enum uaio_call {
 	UAIO_CALL_FTRUNCATE,
 	UAIO_CALL_SPLICE,
 	UAIO_CALL_TEE,
-	/* sockets */
+	/* system calls on sockets */
 	UAIO_CALL_SENDMSG,
 	UAIO_CALL_RECVFROM,
 	UAIO_CALL_RECVMSG,
@@ -97,7 +97,7 @@ enum uaio_call {
 	UAIO_CALL_MEMFD,
 	UAIO_CALL_IOCTL_TERMINAL,
 	UAIO_CALL_IOCTL_BLOCK,
-	/* waiting for files */
+	/* system calls by which threads wait for files */
 	UAIO_CALL_EVENTFD,
 	UAIO_CALL_EPOLL_CREATE,
 	UAIO_CALL_EPOLL_CTL,
@@ -105,7 +105,7 @@ enum uaio_call {
 	UAIO_CALL_EPOLL_PWAIT2,
 	UAIO_CALL_PSELECT,
 	UAIO_CALL_PRLIMIT,
-	/* threads and signals */
+	/* system calls on threads and signals */
 	UAIO_CALL_PRCTL_NAME,
 	UAIO_CALL_SCHED_GETAFFINITY,
 	UAIO_CALL_SCHED_SETAFFINITY,
@@ -141,7 +141,7 @@ enum uaio_call {
 	UAIO_CALL_IO_SETUP,
 	UAIO_CALL_IO_DESTROY,
 	UAIO_CALL_IO_SUBMIT,
-	/* executable memory */
+	/* making memory executable, by mprotect() */
 	UAIO_CALL_MPROTECT_EXEC,
 	UAIO_NR_CALLS,
 };
@@ -209,7 +209,8 @@ bool uaio_call_try(enum uaio_call call);
 bool uaio_calls_word_is_valid(const char *word);
 
 /*
- * Write a value of UAIO_CALLS: under this number of filters, these calls are allowed.
+ * Write to ret_word the value of UAIO_CALLS which says that a process with nr_filters
+ * seccomp filters may make `calls`.
  */
 void uaio_calls_word(int nr_filters, const struct uaio_call_set *calls,
 		     char ret_word[UAIO_CALLS_WORD_MAX]);

@@ -10,8 +10,8 @@ enum {
 	 */
 	MIN_BASELINE_NS = 1000000,
 	/*
-	 * How often one sample reads the cycle counter and CLOCK_MONOTONIC. The sample
-	 * is the pair that was read fastest.
+	 * How often look() reads the cycle counter and CLOCK_MONOTONIC for one sample.
+	 * It returns the pair that it read fastest.
 	 */
 	LOOKS = 3,
 };

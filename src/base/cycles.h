@@ -4,8 +4,8 @@
  *
  * Reading the counter costs a few nanoseconds; clock_gettime() costs over twenty. The
  * library compares two values of the counter only if the thread has not slept in
- * between. A wrong difference harms no data. The library may then choose the slower of
- * two correct ways to read a file, and statistics are inexact.
+ * between. A wrong difference harms no data. It only makes statistics inexact, or makes
+ * the library choose the slower of two correct ways to read a file.
  */
 #ifndef UAIO_BASE_CYCLES_H
 #define UAIO_BASE_CYCLES_H
@@ -25,8 +25,7 @@ static inline uint64_t uaio_cycles(void)
 }
 
 /*
- * Called in a loop that waits: lets the other hardware thread of the processor core
- * run.
+ * Called in a loop that spins: lets the processor core's other hardware thread run.
  */
 static inline void uaio_cpu_relax(void)
 {

@@ -182,7 +182,7 @@ enum {
 #define SPLICE_F_FD_IN_FIXED (1u << 31)
 #define IORING_URING_CMD_FIXED (1u << 0)
 #define IORING_FIXED_FD_NO_CLOEXEC (1u << 0)
-/* in file_index */
+/* value of io_uring_sqe.file_index */
 #define IORING_FILE_INDEX_ALLOC (~0u)
 
 #define IORING_TIMEOUT_ABS (1u << 0)
@@ -197,7 +197,7 @@ enum {
 #define IORING_TIMEOUT_UPDATE_MASK \
 	(IORING_TIMEOUT_UPDATE | IORING_LINK_TIMEOUT_UPDATE)
 
-/* in len */
+/* flags in io_uring_sqe.len */
 #define IORING_POLL_ADD_MULTI (1u << 0)
 #define IORING_POLL_UPDATE_EVENTS (1u << 1)
 #define IORING_POLL_UPDATE_USER_DATA (1u << 2)
@@ -210,7 +210,7 @@ enum {
 #define IORING_ASYNC_CANCEL_USERDATA (1u << 4)
 #define IORING_ASYNC_CANCEL_OP (1u << 5)
 
-/* in ioprio */
+/* flags in io_uring_sqe.ioprio */
 #define IORING_RECVSEND_POLL_FIRST (1u << 0)
 #define IORING_RECV_MULTISHOT (1u << 1)
 #define IORING_RECVSEND_FIXED_BUF (1u << 2)
@@ -230,7 +230,7 @@ enum {
 
 #define IORING_MSG_RING_CQE_SKIP (1u << 0)
 #define IORING_MSG_RING_FLAGS_PASS (1u << 1)
-/* in addr */
+/* values of io_uring_sqe.addr */
 enum { IORING_MSG_DATA = 0, IORING_MSG_SEND_FD = 1 };
 
 /*
@@ -485,7 +485,7 @@ struct io_uring_buf {
 	uint16_t resv;
 };
 
-/* The ring's tail is in the bytes of the reserved member of the first buffer. */
+/* The member `tail` overlaps `resv` of the first struct io_uring_buf. */
 struct io_uring_buf_ring {
 	union {
 		struct {

@@ -51,9 +51,8 @@ extern int uaio_other_at_quick_exit(void (*call)(void)) __asm__("at_quick_exit")
 /*
  * pthread_cleanup_push() and pthread_cleanup_pop() for a library that was built for
  * glibc and is loaded with musl. In glibc they are macros that use functions which only
- * glibc has. For old programs, glibc also exports functions with musl's names. But
- * these do more than musl's: if one of them has pushed a handler, and siglongjmp()
- * leaves the stack frame, glibc calls the handler.
+ * glibc has. For old programs, glibc exports functions with musl's names, too. Unlike
+ * musl, glibc calls the pushed handler also if siglongjmp() leaves the stack frame.
  */
 struct uaio_other_cleanup {
 	/* buffer for musl, which uses three of these words */

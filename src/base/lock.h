@@ -57,7 +57,8 @@ enum uaio_lock_rank {
 	/* data of one poller */
 	UAIO_RANK_POLLER,
 	/*
-	 * list of unused endables, by which workers wait for files (proc/endable.h)
+	 * data of a poller whose epoll is nested in another poller's epoll
+	 * (uaio_poller_nest()); acquired while the lock of that other poller is held
 	 */
 	UAIO_RANK_POLLER_INNER,
 	/* list of unused endables: waits of workers (proc/endable.h) */

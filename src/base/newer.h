@@ -15,8 +15,8 @@
 #include <sys/syscall.h>
 
 /*
- * Numbers of the system calls close_range (Linux 5.9) and epoll_pwait2 (5.11), which
- * are the same on all processors
+ * The system calls close_range (Linux 5.9) and epoll_pwait2 (5.11) have the same number
+ * on all processors.
  */
 #ifndef SYS_close_range
 #define SYS_close_range 436

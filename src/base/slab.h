@@ -19,7 +19,9 @@
 #include "base/lock.h"
 
 struct uaio_slab_node {
-	/* atomic: only used while the object is free */
+	/*
+	 * atomic: the next free object, while this object is free
+	 */
 	struct uaio_slab_node *next;
 };
 

@@ -3,9 +3,9 @@
  * Sleeping, waking and reading the clock: only this code lets a thread sleep on a word
  * (a futex), or wakes such threads
  *
- * Every sleep has a deadline; UAIO_FOREVER is centuries away. Without a deadline, the
- * kernel would restart a futex wait after a signal handler with SA_RESTART. But the
- * wait must return -EINTR.
+ * Every sleep has a deadline; UAIO_FOREVER is centuries away. The deadline makes a
+ * futex wait return -EINTR after every signal handler: without it, the kernel would
+ * restart the wait after a handler with SA_RESTART.
  *
  * Context: any thread.
  */

@@ -67,9 +67,9 @@ static inline const uint8_t *uaio_sleep_stop(void)
 }
 
 /*
- * Return: whether deferred handlers exist in this process, so that their signals end a
- * sleep. Handlers that the program sets by its own syscall instruction are never
- * deferred.
+ * Return: whether the library defers the program's signal handlers in this process, so
+ * that the signal of a deferred handler ends a sleep. The library never defers handlers
+ * that the program sets by its own syscall instruction.
  */
 static inline bool uaio_sleep_ends_for_handlers(void)
 {
@@ -115,7 +115,10 @@ static inline long uaio_sys_sleeping(long nr, long a, long b, long c, long d,
 	return uaio_sys6(nr, a, b, c, d, e, f);
 }
 
-/* Like sys_epoll_pwait2() and sys_ppoll(), but the thread may sleep in them. */
+/*
+ * Like sys_epoll_pwait2() and sys_ppoll(), for a thread that may sleep: the signal of a
+ * deferred handler ends the sleep.
+ */
 static inline int uaio_sleep_epoll(int epoll, struct epoll_event *ret_events,
 				   int max, const struct timespec *timeout,
 				   const void *mask, size_t mask_bytes)

@@ -62,7 +62,7 @@ static inline long uaio_sys_if(enum uaio_call call, long nr, long a, long b,
 		       : -38 /* ENOSYS */;
 }
 
-/* data */
+/* system calls that transfer data */
 
 static inline ssize_t sys_pread(int fd, void *buf, size_t len, int64_t off)
 {
@@ -180,7 +180,7 @@ static inline int sys_fdatasync(int fd)
 	return (int)uaio_sys6(SYS_fdatasync, fd, 0, 0, 0, 0, 0);
 }
 
-/* descriptors */
+/* system calls on descriptors */
 
 /* Return: the length of the path in bytes, including the terminating null byte. */
 static inline long sys_getcwd(char *buf, size_t len)
@@ -459,7 +459,7 @@ static inline int sys_uring_register(int fd, unsigned op, void *arg,
 				fd, op, (long)arg, nr, 0, 0);
 }
 
-/* memory */
+/* system calls on memory mappings */
 
 /*
  * ThreadSanitizer does not see these system calls. The two macros tell it that a
@@ -533,7 +533,7 @@ static inline int sys_wipe_on_fork(void *addr, size_t len)
 				(long)len, 18 /* MADV_WIPEONFORK */, 0, 0, 0);
 }
 
-/* time, sleeping, threads */
+/* system calls for time, sleeping and threads */
 
 static inline int sys_clock_gettime(int clock, struct timespec *ret_time)
 {
@@ -584,21 +584,21 @@ static inline int sys_rt_sigqueueinfo(int pid, int signal,
 static inline int sys_ioprio_get(void)
 {
 	return (int)uaio_sys_if(UAIO_CALL_IOPRIO_GET, SYS_ioprio_get,
-				1 /* of a thread */, 0, 0, 0, 0, 0);
+				1 /* IOPRIO_WHO_PROCESS */, 0, 0, 0, 0, 0);
 }
 
 /* Set the I/O priority of the calling thread. */
 static inline int sys_ioprio_set(int ioprio)
 {
 	return (int)uaio_sys_if(UAIO_CALL_IOPRIO_SET, SYS_ioprio_set,
-				1 /* of a thread */, 0, ioprio, 0, 0, 0);
+				1 /* IOPRIO_WHO_PROCESS */, 0, ioprio, 0, 0, 0);
 }
 
 /* Set the nice value of the calling thread. */
 static inline int sys_setpriority(int nice)
 {
 	return (int)uaio_sys_if(UAIO_CALL_SETPRIORITY, SYS_setpriority,
-				0 /* of a thread */, 0, nice, 0, 0, 0);
+				0 /* PRIO_PROCESS */, 0, nice, 0, 0, 0);
 }
 
 /* Set the name of the calling thread; the kernel keeps 15 characters. */

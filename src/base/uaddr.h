@@ -33,9 +33,9 @@ static inline size_t uaio_page_bytes(void)
 }
 
 /*
- * Copy memory that another thread of the program may change meanwhile. The callers then
- * use only the copy `to`. The asm statement keeps the compiler from reading `from` a
- * second time instead.
+ * Copy memory that another thread of the program may change meanwhile. The caller then
+ * uses only the copy `to`. The asm statement keeps the compiler from reading `from`
+ * again in place of `to`.
  */
 static inline void uaio_copy_once(void *to, const void *from, size_t bytes)
 {

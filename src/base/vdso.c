@@ -74,7 +74,8 @@ static bool read_dynamic(const Elf64_Dyn *entry, struct object *object)
 
 /*
  * Return: the number of symbols. A GNU hash table does not contain this number. So find
- * the chain that begins last, and follow it to its end: this is the last symbol.
+ * the chain that begins at the highest symbol index, and follow it to its end, which is
+ * the last symbol.
  */
 static uint32_t count_by_gnu_hash(const uint32_t *table)
 {
