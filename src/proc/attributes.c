@@ -20,8 +20,8 @@ struct header {
 static const struct header of_this_thread = { 0x20080522, 0 };
 
 /*
- * Indexes of words in caps. Each of the first HIGH words is for capabilities 0 to 31.
- * The word at index + HIGH is for capabilities from 32 on.
+ * Indexes in caps of struct uaio_attributes: the words for capabilities 0 to 31. The
+ * word at index + HIGH is for capabilities from 32 on.
  */
 enum { EFFECTIVE, PERMITTED, INHERITABLE, HIGH };
 

@@ -138,8 +138,8 @@ int uaio_endable_wait(struct uaio_endable *endable, int fd, uint32_t events)
 void uaio_endable_end(struct uaio_endable *endable)
 {
 	/*
-	 * relaxed: uaio_poller_wake() acquires the poller's lock, and the waiting
-	 * thread acquires this lock, too
+	 * relaxed: uaio_poller_wake() and the waiting thread both acquire the poller's
+	 * lock, so the woken thread sees this store
 	 */
 	store_relaxed(&endable->is_ended, 1);
 	uaio_poller_wake(&endable->poller);

@@ -20,13 +20,16 @@ void uaio_enter_unusually(void)
 	if (is_async)
 		uaio_defer_cancellation();
 	/*
-	 * This thread may run a signal handler that was not deferred and that
-	 * interrupted a wait. Or an earlier handler may have left a wait by
-	 * siglongjmp(). So reset the state of the wait.
+	 * Reset the state of a wait, which may still be set. Perhaps this thread runs a
+	 * handler that was not deferred and has interrupted the wait. Or an earlier
+	 * handler has left the wait by siglongjmp().
 	 */
 	uaio_entry.depth = 1;
 	uaio_entry_barrier();
-	/* As in uaio_step_in(). */
+	/*
+	 * Defer cancellation again: a handler that ran before depth was set may have
+	 * restored the client's cancellation type.
+	 */
 	if (is_async)
 		uaio_defer_cancellation();
 	uaio_entry.is_asleep = 0;

@@ -38,7 +38,7 @@ struct uaio_entry_run {
 	 */
 	const void *posted;
 	/*
-	 * this run began inside another run of this thread, and the outer run may not
+	 * this run began inside another run of the same thread; that outer run may not
 	 * have recorded its epoll events yet
 	 */
 	bool is_nested;

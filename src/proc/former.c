@@ -15,10 +15,11 @@ enum {
 };
 
 /*
- * How long a change of ids waits for system calls of workers to end. The time is
+ * How long a change of ids waits until the workers' system calls end:
  * PATIENCE_OF_ALL_NS if the thread that changes the ids has all rights on files, else
- * PATIENCE_NS. Then the change fails. Exception: if that thread has all rights, and all
- * calls that have not ended are PLAIN (see below), the change interrupts these calls.
+ * PATIENCE_NS. If a call takes longer, the change fails. But if that thread has all
+ * rights, and each unfinished call is PLAIN (see below), the change interrupts these
+ * calls instead.
  */
 #define PATIENCE_NS INT64_C(5000000000)
 #define PATIENCE_OF_ALL_NS INT64_C(1000000000)
@@ -111,7 +112,7 @@ uint32_t uaio_former_at_start_slowly(uint32_t since)
 }
 
 /*
- * Calls
+ * System calls of workers: counting them, and giving a worker former ids
  */
 
 static void uncount(uint32_t as)
@@ -243,7 +244,7 @@ void uaio_former_end_slowly(struct uaio_former_call *call)
 }
 
 /*
- * Changes
+ * Changes of the ids of all threads
  */
 
 static void become_only_one(void)
@@ -262,7 +263,10 @@ static void become_only_one(void)
 
 static void let_others(void)
 {
-	/* [MB:former] release: the number and the ids of the change are recorded. */
+	/*
+	 * [MB:former] release: the number and the ids of this change are recorded
+	 * before another change can begin.
+	 */
 	store_release(&is_changing, 0);
 	uaio_wake(&is_changing, ~0u);
 }

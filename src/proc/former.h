@@ -42,7 +42,10 @@ extern uint32_t uaio_former_nr __attribute__((visibility("hidden")));
 /* The ids that a system call depends on. */
 enum uaio_former_need {
 	UAIO_NEEDS_NO_IDS,
-	/* real ids, which a sent message carries; a worker cannot take these */
+	/*
+	 * real ids, which the kernel attaches to a sent message (SCM_CREDENTIALS); a
+	 * worker cannot take these
+	 */
 	UAIO_NEEDS_REAL_IDS,
 	/* real and effective ids; a worker cannot take these */
 	UAIO_NEEDS_ALL_IDS,
@@ -80,7 +83,7 @@ static inline uint32_t uaio_former_at_start(uint32_t since)
 		       : uaio_former_at_start_slowly(since);
 }
 
-/* State of a system call, from uaio_former_begin() to uaio_former_end(). */
+/* State of a worker's system call, from uaio_former_begin() to uaio_former_end(). */
 struct uaio_former_call {
 	uint32_t counted_as; /* 0: not counted */
 	bool has_taken;

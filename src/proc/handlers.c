@@ -89,7 +89,7 @@ static _Thread_local uint64_t deferred_mask
 static _Thread_local uint64_t deferred_let_in
 	__attribute__((tls_model("initial-exec")));
 
-/* Arriving signals */
+/* What the library does when a signal arrives */
 
 /*
  * Return: whether the signal arrived in a wait. If an earlier handler left a wait by
@@ -162,7 +162,10 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		run(sig, info, context);
 }
 
-/* For a handler without SA_SIGINFO the kernel passes a context, but no siginfo_t. */
+/*
+ * Called for a handler without SA_SIGINFO: the kernel passes a context, but no
+ * siginfo_t. So this function makes a siginfo_t that holds only the signal's number.
+ */
 static void on_plain_signal(int sig, siginfo_t *info, void *context)
 {
 	siginfo_t plain;
@@ -184,8 +187,9 @@ void uaio_handlers_run(void)
 	uaio_entry_barrier();
 	(void)sys_sigmask(SIG_SETMASK, &first, NULL);
 	/*
-	 * A wait with its own signal mask may unblock signals that the thread otherwise
-	 * blocks. Let these be delivered first, then restore the thread's mask.
+	 * If the thread was in a wait with its own signal mask (such as ppoll()), that
+	 * mask may unblock signals which the thread otherwise blocks. Let the kernel
+	 * deliver these first, then restore the thread's mask.
 	 */
 	if (first != mask)
 		(void)sys_sigmask(SIG_SETMASK, &mask, NULL);
@@ -352,7 +356,8 @@ void uaio_handlers_start(void)
 	if (uaio_sleep_stop_at || !uaio_may_call(UAIO_CALL_TGSIGQUEUEINFO))
 		return;
 	/*
-	 * A child of fork() has inherited the library's handlers from its parent.
+	 * Only in a child of fork(): the child has inherited the library's handlers
+	 * from its parent, so nothing is left to do.
 	 */
 	if (load_relaxed(&handlers.is_on))
 		return;

@@ -10,9 +10,9 @@
 
 enum {
 	/*
-	 * How many identities the library remembers: the latest ones. If a thread with
-	 * an older identity changes its attributes, the thread always gets a new
-	 * number.
+	 * How many identities the library remembers; a new one replaces the one that
+	 * was recorded first. If a thread with a forgotten identity changes its
+	 * attributes, the thread always gets a new number.
 	 */
 	NR_KNOWN = 256,
 };
@@ -177,7 +177,7 @@ void uaio_identities_become_unproved(void)
 
 bool (*uaio_identity_may_change)(bool is_beside_lost_threads);
 
-static bool is_beside_lost_threads; /* see uaio_identity_may_change */
+static bool is_beside_lost_threads; /* for uaio_identity_may_change() */
 
 /* Return: whether the program's code may change this thread's attributes unnoticed. */
 static bool may_change(void)
@@ -268,7 +268,7 @@ void uaio_identity_check(void)
 	unlock();
 }
 
-/* Inheriting */
+/* How a new thread inherits the identity of its creator */
 
 struct inheritance {
 	uaio_thread_main_fn *main;

@@ -53,7 +53,10 @@ int uaio_ownfd_init(void)
 	if (sys_is_map_error(words))
 		return -ENOMEM;
 	own.lock = (struct uaio_lock){ 0 };
-	/* relaxed: before the library is started, no other thread reads these */
+	/*
+	 * relaxed: no other thread reads own.nr and own.words before the library is
+	 * started
+	 */
 	store_relaxed(&own.nr, 0);
 	store_relaxed(&own.words, words);
 	return 0;
@@ -71,7 +74,7 @@ static int note_locked(int fd)
 
 static void unnote_locked(int fd)
 {
-	/* relaxed: like note_locked() */
+	/* relaxed: the bit is cleared before the descriptor is closed */
 	if (fd >= 0 && fd < FDS_MAX) {
 		and_relaxed(&own.words[fd / 64], ~(1ull << fd % 64));
 		sub_relaxed(&own.nr, 1);
@@ -226,7 +229,10 @@ int uaio_ownfd_open_briefly(const char *path, int flags)
 
 void uaio_ownfds_settle(void)
 {
-	/* relaxed: keep_new() explains why */
+	/*
+	 * relaxed: only a thread that closes a descriptor which it has not opened may
+	 * still read 0 (keep_new())
+	 */
 	if (likely(!load_relaxed(&own.is_making)))
 		return;
 	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
@@ -315,7 +321,9 @@ bool uaio_ownfd_find(unsigned first, unsigned last, unsigned *ret_fd)
 {
 	uint64_t bits, *words = load_relaxed(&own.words);
 
-	/* relaxed: like note_locked() */
+	/*
+	 * relaxed: note_locked() counts a descriptor before another thread can know it
+	 */
 	if (!load_relaxed(&own.nr))
 		return false;
 	if (last >= FDS_MAX)

@@ -74,8 +74,8 @@ void uaio_poller_init(struct uaio_poller *poller)
 	poller->fds = NULL;
 	store_relaxed(&poller->is_open, 0);
 	/*
-	 * relaxed: another thread tells a thread which generation to expect, and does
-	 * so after this store
+	 * relaxed: a waiting thread gets the expected generation from another thread,
+	 * which has read it after this store
 	 */
 	store_relaxed(&poller->generation,
 		      load_relaxed(&poller->generation) + 1);
@@ -474,8 +474,8 @@ void uaio_poller_fini(struct uaio_poller *poller)
 	struct uaio_poller_fds *fds;
 
 	/*
-	 * End this thread's own wait first: this may be a handler that interrupted the
-	 * wait, or a handler may have left the wait by siglongjmp().
+	 * End this thread's own wait first: this code may run in a handler that
+	 * interrupted the wait, or a handler may have left the wait by siglongjmp().
 	 */
 	uaio_poller_forget();
 	/*

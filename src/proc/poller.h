@@ -102,8 +102,8 @@ int uaio_poller_open(struct uaio_poller *poller);
 int uaio_poller_open_within_share(struct uaio_poller *poller);
 
 /*
- * relaxed: a thread that uses the poller opened it, or was notified by the thread that
- * opened it
+ * relaxed: a thread that uses the poller has opened it, or was notified by the thread
+ * that has opened it
  */
 static inline bool uaio_poller_is_open(const struct uaio_poller *poller)
 {

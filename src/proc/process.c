@@ -32,13 +32,13 @@ enum { PAGE_BYTES = 1 << 16 };
 #endif
 
 /*
- * This count is in memory that a child of fork() keeps: the child continues to count
- * from its parent's number.
+ * This variable is not in the page that is wiped in a child of fork(), so the child
+ * continues to count from its parent's number.
  */
 /* atomic: constant while the library is started */
 static uint32_t nr_starts;
 
-/* A child of fork() keeps this count, too. */
+/* This variable is not wiped in a child of fork(), so the child keeps the count. */
 uint32_t uaio_process_nr_forks;
 
 static union {
@@ -176,8 +176,8 @@ void uaio_engine_unlock_state(void)
 /*
  * The signal mask that the forking thread had before fork(). Signals are blocked during
  * fork(): while fork() copies the descriptor table, the library must neither open nor
- * close descriptors, so that the child can close them all. One case is not covered: a
- * handler interrupts the library while it opens a descriptor, and forks. Then the child
+ * close descriptors, so that the child can close them all. Known gap: a handler may
+ * interrupt the library while the library opens a descriptor, and fork. The child then
  * keeps this descriptor until it executes another program.
  */
 static uint64_t forking_mask;
@@ -225,7 +225,8 @@ static void after_fork(void)
 		return;
 	/*
 	 * Count the fork a second time: the child also has rings that were made between
-	 * the first count and the fork. relaxed: as in before_fork()
+	 * the first count and the fork. relaxed: other threads learn of the fork only
+	 * from what the child does later
 	 */
 	add_relaxed(&uaio_process_nr_forks, 1);
 	mask = forking_mask;
@@ -235,7 +236,8 @@ static void after_fork(void)
 }
 
 /*
- * Called in a child of fork(). A child created in another way keeps the library's
+ * Called in a child that the C library's fork() has created. A child that the program
+ * creates in another way, such as by the clone system call, keeps the library's
  * descriptors.
  */
 static void forget_in_child(void)
@@ -279,7 +281,8 @@ bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd)
 	if (!uaio_entry.depth)
 		uaio_ownfds_settle();
 	/*
-	 * A child of vfork() has its own copy of the descriptor, and may close it.
+	 * uaio_engine_is_ours() is false in a child of vfork(): the child has its own
+	 * copy of the descriptor, and may close it.
 	 */
 	return uaio_ownfd_find(first, last, ret_fd) && uaio_engine_is_ours() &&
 	       !uaio_table_is_other();

@@ -27,10 +27,10 @@
 #include <stdint.h>
 
 /*
- * Called when the library is loaded. From then on forks() is called before each fork()
- * of a process in which the library is started. The fork is already counted then, and
- * no lock is held. If a handler that interrupted the library forks, forks() is not
- * called.
+ * Called when the library is loaded. From then on, this module counts each fork() of a
+ * process in which the library is started. Then, before the fork, it calls forks()
+ * without holding a lock. It does not call forks() if the fork is made by a handler
+ * that interrupted the library.
  */
 void uaio_process_load(void (*forks)(void));
 

@@ -61,7 +61,7 @@ void uaio_table_is_mine(void)
 }
 
 /*
- * The agent
+ * The agent: executes calls for threads that have another table
  */
 
 static void end_call(struct call *call)
@@ -143,8 +143,8 @@ int uaio_table_start_agent(void)
 	note(false);
 	uaio_lock(&agent.lock, UAIO_RANK_AGENT);
 	/*
-	 * Without an agent, the test of a thread's table would find that it differs
-	 * from the library's.
+	 * The agent tests the tables of threads (ask()). If there were no agent, each
+	 * test would answer that the thread's table differs from the library's.
 	 */
 	if (!agent.has_thread)
 		ret = uaio_thread_start(serve, NULL);
@@ -255,8 +255,8 @@ static __attribute__((noinline)) bool is_other_of_many(void)
 	if (uaio_entry.table >> 1 == (uint32_t)sys_gettid())
 		return uaio_entry.table & 1;
 	/*
-	 * A thread that is already inside the library entered before there was a second
-	 * table.
+	 * If this thread is already inside the library, it entered before there was a
+	 * second table, so it has the library's table.
 	 */
 	if (!uaio_enter())
 		return false;
@@ -293,8 +293,8 @@ static unsigned nr_own_threads(void)
 	struct uaio_thread_counts counts;
 
 	/*
-	 * In a child of fork() that has not started the library, the count is still the
-	 * parent's.
+	 * In a child of fork() that has not started the library, uaio_threads_count()
+	 * would return the parent's count.
 	 */
 	if (!uaio_engine_is_up())
 		return 0;

@@ -42,7 +42,8 @@ int uaio_thread_start(void *(*main)(void *), void *arg);
 /*
  * Start a thread for the client, which runs main(arg). It has the attributes attr or
  * the default attributes. It is detached unless attr says otherwise, blocks all
- * signals, and is not counted. It has its creator's descriptor table.
+ * signals, and has its creator's descriptor table. uaio_threads_count() does not count
+ * it.
  * Return: 0; -EAGAIN if the thread cannot be created, and in a child of vfork().
  */
 int uaio_thread_start_for_client(void *(*main)(void *), void *arg,
