@@ -135,16 +135,16 @@ static long dup_raw(int from, int to, const int *flags)
  * If `to` is open, the call closes the program's file. This may take long: a socket may
  * linger, a file server may be slow. So this thread holds no lock during the call. It
  * needs no lock, since a new descriptor of the library never gets the number of an open
- * one. If `to` is free, a thread of the library might open a descriptor with this
- * number, so uaio_own_fds_quiesce() prevents that. The call then closes no file, and is
- * fast.
+ * descriptor. If `to` is free, a thread of the library might open a descriptor with
+ * this number, so uaio_own_fds_quiesce() prevents that. The call then closes no file,
+ * and is fast.
  */
 struct replacing {
-	int (*dup2)(int, int); /* or NULL */
+	int (*dup2)(int, int); /* NULL: call dup3 instead */
 	int (*dup3)(int, int, int);
 	int from;
 	int to;
-	const int *flags; /* NULL: dup2 */
+	const int *flags; /* NULL: the call is dup2() */
 };
 
 static long call_dup(const struct replacing *how)
@@ -160,7 +160,10 @@ static long call_dup(const struct replacing *how)
 	return ret < 0 ? -errno : ret;
 }
 
-/* Give the library's threads time to finish opening descriptors. */
+/*
+ * Give the library's threads time to move the descriptors that they are just opening to
+ * high numbers.
+ */
 static void let_appear(void)
 {
 	enum { SOON_NS = 20000 };

@@ -118,8 +118,9 @@ long uaio_host_raw_exec(long nr, const long a[5])
 				    (char *const *)a[3]);
 	has_left = leave();
 	/*
-	 * Under `uaio run --trap`, signal handlers that the library has deferred
-	 * (handlers.h) run before the exec.
+	 * Under `uaio run --trap`, this call fails with EINTR if a deferred signal
+	 * handler waits (trap/signal.h). trap/exec.c then lets the handler run, and
+	 * repeats the exec.
 	 */
 	return stay(has_left, (int)uaio_sys_sleeping(nr, a[0], a[1], a[2], a[3],
 						     a[4], 0));

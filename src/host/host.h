@@ -65,8 +65,8 @@ void uaio_host_load_memory(void);
 void uaio_host_find(const char *name, void *ret_function);
 
 /*
- * The next definition of this function, from the file's struct `next`. It is looked up
- * here if the program calls the function before the library's constructor has run.
+ * The next definition of this function, from the file's struct `next`. The macro looks
+ * it up if the program calls the function before the library's constructor has run.
  */
 #define UAIO_HOST_NEXT(function) \
 	(next.function           \
@@ -77,18 +77,18 @@ void uaio_host_find(const char *name, void *ret_function);
 void uaio_host_exiting(void);
 
 /*
- * Tell the library's core that descriptors [first, last] are about to be closed or
- * replaced (closing), or have been (closed).
+ * Notify the engine before (uaio_host_closing()) and after (uaio_host_closed()) the
+ * program closes or replaces the descriptors [first, last].
  */
 void uaio_host_closing(unsigned first, unsigned last);
 void uaio_host_closed(unsigned first, unsigned last);
 
 /*
- * Execute the system calls close, dup2, dup3 and close_range, and tell the library's
- * core.
+ * Execute the system calls close, dup2, dup3 and close_range, and notify the engine of
+ * the descriptors that they close or replace.
  */
 long uaio_host_raw_close(int fd);
-long uaio_host_raw_dup(int from, int to, const int *flags); /* NULL: dup2 */
+long uaio_host_raw_dup(int from, int to, const int *flags); /* NULL: dup2() */
 long uaio_host_raw_close_range(unsigned first, unsigned last, int flags);
 
 /*
@@ -140,7 +140,10 @@ long uaio_host_uring_setup_from(const void *caller, long nr_entries,
 				long params);
 long uaio_host_uring_enter(const long a[6]);
 long uaio_host_uring_register(const long a[4]);
-/* See uaio_uring_may_complete(). */
+/*
+ * Called by liburing's functions: like uaio_uring_may_complete() (uring/uring.h), which
+ * says whether the program should call io_uring_enter() for ring fd.
+ */
 bool uaio_host_uring_may_complete(int fd, bool is_registered);
 
 /*

@@ -63,7 +63,8 @@ void uaio_host_returned(const struct aiocb *aiocb)
 
 /*
  * A sanitizer has its own allocator, which calls a hook for each free(). If the program
- * frees memory that was never allocated, the sanitizer reports that itself.
+ * frees memory that was never allocated, the sanitizer reports that itself, so
+ * hear_free() ignores such memory.
  */
 static struct {
 	int (*is_allocated)(const void *at);

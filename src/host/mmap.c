@@ -29,7 +29,7 @@
 /* Included last: it undefines macros. */
 #include "host/lfs.h"
 
-/* The next definitions (RTLD_NEXT); NULL until the library is loaded. */
+/* Next definitions of these functions (RTLD_NEXT); NULL until the library is loaded. */
 static struct {
 	void *(*mmap)(void *, size_t, int, int, int, off_t);
 	void *(*mmap64)(void *, size_t, int, int, int, off64_t);

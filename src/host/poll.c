@@ -66,7 +66,7 @@ enum {
 	SLOTS_MAX = 64,
 };
 
-/* The next definitions (RTLD_NEXT); NULL until the library is loaded. */
+/* Next definitions of these functions (RTLD_NEXT); NULL until the library is loaded. */
 static struct {
 	int (*epoll_wait)(int, struct epoll_event *, int, int);
 	int (*epoll_pwait)(int, struct epoll_event *, int, int,
@@ -91,7 +91,8 @@ void uaio_host_load_poll(void)
 }
 
 /*
- * raw_X(): the next definition of X; before the library is loaded, the system call
+ * real_X() calls the next definition of X. Before the library is loaded, it makes the
+ * system call X.
  */
 
 static int raw_pwait(int epoll, struct epoll_event *events, int max,
@@ -165,7 +166,7 @@ static int real_poll(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 }
 
 /*
- * Sleeping
+ * Sleeping in ppoll(), while the thread serves queues
  */
 
 static int64_t deadline_of_ms(int timeout_ms)
@@ -286,10 +287,10 @@ static enum slept sleep_attending(struct pollfd *pfds, nfds_t nr,
 			ret > 0 ? ready_of(&pfds[nr], attend.nr, &is_gone) : 0);
 	if (ret == 0)
 		return SLEPT_LONG;
-	/* is_gone: a queue's descriptor was closed; the program's call must sleep. */
+	/* is_gone: a queue's descriptor is closed, so the program's call must sleep. */
 	if (ret > 0)
 		return is_gone ? SLEPT_NOT : SLEPT;
-	/* Other errors than EINTR are left to the program's own call. */
+	/* On any other error than EINTR, the program's own call reports the error. */
 	if (ret != -EINTR)
 		return SLEPT_NOT;
 	errno = EINTR;
@@ -326,7 +327,7 @@ static bool attends(bool can)
 #define SLOWLY static __attribute__((noinline))
 
 /*
- * epoll
+ * epoll_wait() and similar functions
  */
 
 /* Return: whether epoll_wait() can call the C library directly. */
@@ -446,7 +447,7 @@ int epoll_pwait2(int epoll, struct epoll_event *events, int max,
 }
 
 /*
- * poll
+ * poll() and ppoll()
  */
 
 /* Like wait_attending(), for poll() and ppoll(). */

@@ -24,7 +24,9 @@
 
 UAIO_EXPORT int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
 
-/* The next definition (RTLD_NEXT); NULL until the library is loaded. */
+/*
+ * The next definition of this function (RTLD_NEXT); NULL until the library is loaded.
+ */
 static struct {
 	int (*epoll_ctl)(int, int, int, struct epoll_event *);
 } next;
@@ -58,7 +60,7 @@ bool uaio_host_can_read(const void *addr, unsigned long bytes)
 }
 
 /*
- * poll
+ * poll() of rings
  */
 
 bool uaio_host_polls_rings(const struct pollfd *pfds, unsigned long nr)
@@ -128,7 +130,7 @@ long uaio_host_raw_poll(long nr, const long a[5])
 }
 
 /*
- * epoll
+ * epoll_ctl() of rings
  */
 
 long uaio_host_raw_epoll(long nr, const long a[6])

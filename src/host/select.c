@@ -35,7 +35,7 @@ enum {
 	NR_SETS = 3,
 };
 
-/* The next definitions (RTLD_NEXT); NULL until the library is loaded. */
+/* Next definitions of these functions (RTLD_NEXT); NULL until the library is loaded. */
 static struct {
 	int (*select)(int, fd_set *, fd_set *, fd_set *, struct timeval *);
 	int (*pselect)(int, fd_set *, fd_set *, fd_set *,
@@ -63,7 +63,7 @@ struct copies {
 	uint64_t words[NR_SETS][WORDS];
 	unsigned nr_rings;
 	struct polled {
-		struct uaio_uring *ring; /* in use */
+		struct uaio_uring *ring; /* shares (ref) */
 		int fd, bell;
 	} rings[UAIO_HOST_SELECTED_RINGS_MAX];
 };

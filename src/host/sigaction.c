@@ -40,7 +40,7 @@ UAIO_EXPORT uaio_signal_handler_fn *sigset(int sig,
 					   uaio_signal_handler_fn *handler);
 UAIO_EXPORT int pthread_setcanceltype(int type, int *ret_old);
 
-/* The next definitions (RTLD_NEXT); NULL until the library is loaded. */
+/* Next definitions of these functions (RTLD_NEXT); NULL until the library is loaded. */
 static struct {
 	uaio_sigaction_fn *sigaction;
 	uaio_signal_fn *signal;

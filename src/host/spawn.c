@@ -26,7 +26,7 @@
 /* The shell that system() and popen() execute. */
 #define SHELL "/bin/sh"
 
-/* The next definitions (RTLD_NEXT); NULL until the library is loaded. */
+/* Next definitions of these functions (RTLD_NEXT); NULL until the library is loaded. */
 static struct {
 	int (*posix_spawn)(pid_t *, const char *,
 			   const posix_spawn_file_actions_t *,

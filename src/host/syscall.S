@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * syscall(2): clients may make the AIO calls through it
+ * The library's syscall(2), by which programs may make the system calls of kernel AIO
+ * and io_uring
  *
- * For a number in uaio_host_numbers it jumps to uaio_host_syscall() with unchanged arguments.
- * It executes any other system call itself, and sets errno as the C library does. It works
- * before any constructor has run. It is in assembly because vfork, clone and their like must
- * not return into a stack frame of the library.
+ * For a number in uaio_host_numbers this function jumps to uaio_host_syscall() with
+ * unchanged arguments. It makes any other system call itself, and sets errno as the C
+ * library does. It may be called before any constructor has run. It is in assembly
+ * because vfork and clone must not return into a stack frame of the library.
  */
 	.text
 	.globl	syscall

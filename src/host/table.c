@@ -68,8 +68,9 @@ int clone(int (*act)(void *), void *stack, int flags, void *arg, ...)
 	va_list args;
 
 	/*
-	 * The caller may have passed fewer arguments: the flags show which. Then
-	 * clone() ignores the values that are read here.
+	 * If the caller has passed fewer arguments, as its flags allow, va_arg()
+	 * returns arbitrary values for the others. The next clone() ignores these
+	 * values.
 	 */
 	va_start(args, arg);
 	parent_tid = va_arg(args, void *);

@@ -242,7 +242,7 @@ static long register_ours(const long a[4])
 
 /*
  * Return: whether this call queries features without a ring (IORING_REGISTER_QUERY),
- * and the library would make new rings. Then the library answers the call.
+ * and the library would make new rings. If so, the library answers the call.
  */
 static bool is_query(const long a[4])
 {
@@ -291,7 +291,7 @@ long uaio_host_uring_register(const long a[4])
 		       : ret;
 }
 
-/* Calls by instructions of the program that were patched */
+/* io_uring system calls by patched instructions of the program */
 
 static bool is_ours_at_load; /* immutable after load */
 
