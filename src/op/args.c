@@ -93,7 +93,7 @@ static char *copy_text(char *to, const char *text, uint32_t bytes,
 	if (!bytes)
 		return to;
 	memcpy(to, text, bytes);
-	to[bytes - 1] = '\0'; /* I1 */
+	to[bytes - 1] = '\0'; /* whatever the client has stored (args.h, I1) */
 	*ret_text = to;
 	return to + bytes;
 }
@@ -148,7 +148,9 @@ int uaio_args_fix(struct uaio_args *copy, int out, struct uaio_queue *queue,
 
 void uaio_args_advance(struct uaio_sqe *sqe, uint64_t bytes)
 {
-	/* The vectors were copied, so they may be changed. */
+	/*
+	 * The vectors are the request's own copy, so this function may change them.
+	 */
 	struct iovec *iov = (struct iovec *)(uintptr_t)sqe->args->in;
 	uint64_t nr = sqe->args->in_bytes / sizeof(*iov);
 

@@ -82,8 +82,8 @@ struct uaio_args {
 	 */
 	struct uaio_file *files[UAIO_NR_ENDS];
 	/*
-	 * The number in fd or in the sqe is not a descriptor, but a slot in the ring's
-	 * table of registered files (sink.h).
+	 * For each of the two files: the file's number (in fd or in the sqe) is a slot
+	 * in the ring's table of registered files (sink.h), not a descriptor.
 	 */
 	bool is_place[UAIO_NR_ENDS];
 
@@ -150,18 +150,18 @@ typedef struct uaio_file *uaio_args_place_fn(struct uaio_queue *queue,
 					     int place);
 
 /*
- * The client gives the two files of a copy by numbers: copy->fd and `out`. For each
- * file that is not fixed yet, make a fixed file (file.h, I5), and store it in
- * copy->files. If a number is a slot of registered files, `find` looks it up; `find`
- * may be NULL if no number is a slot.
+ * The client gives the two files of a splice or tee by the numbers copy->fd and `out`.
+ * For each file that is not fixed yet, make a fixed file (file.h, I5), and store it in
+ * copy->files. If a number is a slot of registered files, call find() to look the file
+ * up. `find` may be NULL if no number is a slot.
  * Return: 0; -EBADF; -EAGAIN: no descriptor is left, or memory is refused.
  */
 int uaio_args_fix(struct uaio_args *copy, int out, struct uaio_queue *queue,
 		  uaio_args_place_fn *find);
 
 /*
- * The first `bytes` bytes of a message, and all its control data, were sent or received:
- * skip them.
+ * Called after a call that has transferred the first `bytes` bytes of a message and all
+ * its control data: make sqe describe the bytes that are left.
  */
 void uaio_args_advance(struct uaio_sqe *sqe, uint64_t bytes);
 

@@ -72,8 +72,8 @@ int64_t uaio_pipe_run(const struct uaio_sqe *sqe, int fd,
 	(void)found;
 	(void)extra_flags;
 	/*
-	 * The memory is not checked before: pipe2() does that, and opens nothing if it is
-	 * not writable.
+	 * Do not check before that the client's memory is writable: pipe2() itself
+	 * checks this, and opens no pipe if the memory is not writable.
 	 */
 	return sys_pipe2(sqe->buf, (int)sqe->call_flags);
 }

@@ -41,7 +41,7 @@ static struct uaio_futex_waitv own_of(uint32_t *word)
 }
 
 /*
- * Make the call without waiting.
+ * Call futex_waitv() with a timeout in the past, so that it does not wait.
  * Return: as for futex_waitv(); UAIO_OP_BLOCKS: the call would wait.
  */
 static int64_t try(const struct uaio_args *args, const void *futexes,
@@ -57,8 +57,8 @@ static int64_t try(const struct uaio_args *args, const void *futexes,
 }
 
 /*
- * Wait on a worker. all[1] to all[nr] are the client's futexes; this function fills in
- * all[0] and all[nr + 1], the sleeper's.
+ * Called by a worker: wait on the futexes. all[1] to all[nr] are the client's; this
+ * function fills in all[0] and all[nr + 1], the sleeper's.
  * Return: the index of the client's futex that was woken; -ECANCELED; another error.
  */
 static int64_t sleep_on(struct uaio_sleeper *sleeper,

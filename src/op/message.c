@@ -220,8 +220,9 @@ void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more)
 	is_polled = is_polled && sys_ppoll(pfds, nr, &zero, NULL, 0) >= 0;
 	for (unsigned i = 0; i < nr; i++)
 		/*
-		 * At the end of the stream, or after an error, poll() reports further
-		 * events, even if no bytes are left. Then query the number of bytes.
+		 * If poll() reports further events, query the number of bytes. At the
+		 * end of the stream, or after an error, poll() reports such events even
+		 * if no bytes are left.
 		 */
 		ret_have_more[i] = is_polled && !(pfds[i].revents & ~POLLIN)
 					   ? pfds[i].revents
@@ -281,8 +282,8 @@ static enum uaio_rest ask_rest_of_shot(int fd)
 	if (nr == 0)
 		return UAIO_REST_NONE;
 	/*
-	 * poll() also reports a socket at the end of the stream or after an error, with
-	 * further events.
+	 * At the end of the stream, or after an error, poll() reports further events,
+	 * even if no bytes are left. So only POLLIN alone shows that there are bytes.
 	 */
 	if (nr > 0 && pfd.revents == POLLIN)
 		return UAIO_REST_THERE;
@@ -290,8 +291,9 @@ static enum uaio_rest ask_rest_of_shot(int fd)
 }
 
 /*
- * Return: whether a receive may have stopped at an urgent mark. If the client has read the
- * mark's byte, epoll does not report the mark.
+ * Return: whether a receive may have stopped at an urgent mark, with bytes left behind
+ * the mark. The request must then receive again: if the client has read the mark's
+ * byte, epoll does not report the bytes behind it.
  */
 static bool may_be_at_mark(int fd)
 {

@@ -48,9 +48,9 @@ enum uaio_op_class {
 };
 
 /*
- * Flags of a timer. By default its time is relative, and by CLOCK_MONOTONIC. A time by
- * another clock is converted to CLOCK_MONOTONIC once. When the timer expires, the other
- * clock may not have reached the time yet: then the timer waits again.
+ * Flags of a timer. By default its time is relative, and by CLOCK_MONOTONIC. For a time
+ * by another clock, the library computes a time of CLOCK_MONOTONIC once. If the other
+ * clock has not reached its time when the timer expires, the timer waits again.
  */
 enum {
 	UAIO_TIMER_ABSOLUTE = 1,
@@ -68,8 +68,8 @@ struct uaio_rules {
 	 */
 	bool has_no_order;
 	/*
-	 * A request waits even for an O_NONBLOCK stream. But if the operation cannot be
-	 * tried without blocking, the request does not wait.
+	 * A request that would block waits even if its stream is O_NONBLOCK. Exception:
+	 * a stream whose driver has no non-blocking call for the operation.
 	 */
 	bool waits_for_nonblock;
 	/* A request on a socket ignores SO_RCVTIMEO and SO_SNDTIMEO. */
@@ -112,8 +112,8 @@ enum uaio_empty_by {
 	UAIO_EMPTY_BY_UNKNOWN,
 	/* only by a receive: because of SO_RCVLOWAT, poll() does not report few bytes */
 	UAIO_EMPTY_BY_TRY,
-	UAIO_EMPTY_BY_POLL, /* also poll() */
-	/* also by poll(), and by a receive that does not fill its buffer */
+	UAIO_EMPTY_BY_POLL, /* by a receive, or by poll() */
+	/* by a receive, by poll(), or by a receive that does not fill its buffer */
 	UAIO_EMPTY_BY_SHORT,
 };
 
@@ -170,8 +170,8 @@ struct uaio_sqe {
 		uint32_t call_flags;
 	};
 	/*
-	 * For an operation without a file: the directory, or a descriptor that is looked up
-	 * when the call is made. In a chain, if is_fixed: the file's slot.
+	 * For an operation without a file: a directory, or a descriptor that the kernel
+	 * looks up in the system call. In a chain, if is_fixed: the file's slot.
 	 */
 	int fd;
 	uint64_t word; /* the front-end's own value; 0: none (sink.h) */
@@ -192,7 +192,7 @@ struct uaio_sqe {
 	};
 	uint64_t len;  /* bytes (of a path with its 0), or number of iovecs */
 	uint64_t data; /* the client's value, returned in the completion */
-	/* returned in the completion; a canceller searches by it */
+	/* returned in the completion; a canceller finds the request by it */
 	uint64_t key;
 };
 
@@ -255,7 +255,7 @@ enum { UAIO_LINK = 1, UAIO_LINK_HARD = 2 };
 /* While the request, or its chain, runs, no other request of its queue runs (drain.h). */
 enum { UAIO_DRAIN = 4 };
 
-/* With UAIO_LINK: if the request fails, its chain's rest completes with QUIET (sink.h). */
+/* With UAIO_LINK: if a request fails, the chain's later requests get QUIET (sink.h). */
 enum { UAIO_LINK_QUIET = 8 };
 
 /* A result of run, not an errno: any way to make this call might block. */
@@ -290,8 +290,8 @@ enum uaio_copies {
 };
 
 /*
- * Which results of a request cancel the rest of its chain (link.h). If a request could not
- * start, the rest is always cancelled. With UAIO_LINK_HARD, no result cancels it.
+ * Which results of a request cancel the later requests of its chain (link.h). A request
+ * that could not start always cancels them. With UAIO_LINK_HARD, no result cancels them.
  */
 enum uaio_breaks {
 	UAIO_BREAKS_BY_ERROR,
@@ -348,7 +348,8 @@ struct uaio_op_tries {
 	bool (*takes_all)(const struct uaio_sqe *sqe, int fd);
 	/*
 	 * A request that fails at once (as a receive does on a listening socket) need
-	 * not wait. waiting: the oldest waiting request; NULL while they are tried.
+	 * not wait. waiting: the oldest waiting request; NULL while a thread tries the
+	 * waiting requests.
 	 * Return: whether to try such a request although others wait for its socket.
 	 */
 	bool (*passes)(const struct uaio_sqe *sqe,
@@ -387,8 +388,8 @@ struct uaio_op_def {
 	const struct uaio_op_tries *tries;
 
 	/*
-	 * Refuse a request that is not safe to execute, or that can never succeed. What
-	 * only one interface refuses, its front-end has refused before.
+	 * Refuse a request that is not safe to execute, or that can never succeed. A
+	 * front-end has already refused what only its interface refuses.
 	 * Return: 0 or -errno.
 	 */
 	int (*prep)(const struct uaio_sqe *sqe, const struct uaio_file *file);
@@ -425,7 +426,7 @@ enum { UAIO_PIECES_MAX = 256 };
 
 struct uaio_pieces {
 	unsigned nr;
-	uint64_t bytes; /* of all */
+	uint64_t bytes; /* of all pieces together */
 	struct iovec iov[UAIO_PIECES_MAX];
 };
 
@@ -459,8 +460,8 @@ struct uaio_op_door {
 	/*
 	 * Like pick() and picked(), for memory in pieces. known: how many bytes the
 	 * socket still holds after a call that filled its memory; otherwise 0. keeps:
-	 * as keep(), keep the unused memory. picked_pieces() returns res. But if res is
-	 * -EAGAIN, and it cannot keep the memory, it returns -ENOMEM.
+	 * keep the unused memory, as keep() does. picked_pieces() returns res, or
+	 * -ENOMEM if res is -EAGAIN and it cannot keep the memory.
 	 */
 	int (*pick_pieces)(const struct uaio_sqe *sqe, uint64_t known,
 			   bool may_block, struct uaio_pieces *ret_pieces);
@@ -474,7 +475,7 @@ struct uaio_op_door {
 	 */
 	bool (*goes_on)(const struct uaio_sqe *sqe, uint64_t bytes,
 			uint64_t known);
-	/* Return: how many bytes of memory were chosen last for the request. */
+	/* Return: the size of the memory that the last pick() chose for the request. */
 	uint64_t (*picked_bytes)(const struct uaio_sqe *sqe);
 	/*
 	 * Take over fd, which the request has opened.
@@ -550,9 +551,7 @@ static inline uint64_t uaio_sqe_bytes(const struct uaio_sqe *sqe)
 	return bytes < UAIO_RW_BYTES_MAX ? bytes : UAIO_RW_BYTES_MAX;
 }
 
-/*
- * Limit copied vectors to what one call transfers, even if several calls are made.
- */
+/* Limit a request's copied vectors, over all its calls, to what one call transfers. */
 static inline void uaio_iovs_cut(struct iovec *iov, uint64_t nr)
 {
 	uint64_t left = UAIO_RW_BYTES_MAX;
@@ -565,15 +564,15 @@ static inline void uaio_iovs_cut(struct iovec *iov, uint64_t nr)
 }
 
 /*
- * The first `bytes` bytes of sqe are transferred: skip them. iov: the copy of the vectors
- * that sqe points to. Vectors that are used up become empty, but stay, so their number does
- * not change.
+ * Called after a call that has transferred the first `bytes` bytes of sqe: make sqe
+ * describe the bytes that are left. iov: the copy of the vectors that sqe points to.
+ * Used vectors become empty, but stay, so their number does not change.
  */
 static inline void uaio_sqe_advance(struct uaio_sqe *sqe, struct iovec *iov,
 				    uint64_t bytes)
 {
 	if (sqe->off != UAIO_OFF_POSITION)
-		sqe->off += (int64_t)bytes; /* streams have none */
+		sqe->off += (int64_t)bytes; /* streams have no offset */
 	/* With by_door the front-end itself keeps the rest of the memory. */
 	if (unlikely(sqe->by_door))
 		return;

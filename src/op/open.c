@@ -47,9 +47,9 @@ enum {
 	RESOLVE_CACHED_ = 0x20,
 	KERNEL_LARGEFILE = 0100000,
 	/*
-	 * The flags of an open file that F_SETFL sets. open_cached() opens with
-	 * O_NONBLOCK, then clears it by F_SETFL. That call must leave all other flags
-	 * as they are.
+	 * Those flags of an open file that F_SETFL sets. open_cached() opens the file
+	 * with O_NONBLOCK, then clears O_NONBLOCK by F_SETFL. This F_SETFL must leave
+	 * all other flags unchanged.
 	 */
 	KEPT_FLAGS = O_APPEND | O_ASYNC | O_DIRECT | O_NOATIME,
 	/* With any other flag, the kernel might do more than look up a path. */
@@ -108,8 +108,9 @@ int64_t uaio_openat_run(const struct uaio_sqe *sqe, int fd,
 				 (int)sqe->mode);
 	else
 		/*
-		 * The client has overwritten the 0 at the path's end. A request that waits
-		 * has a copy, which ends with 0.
+		 * If the client has overwritten the 0 at the path's end, let the
+		 * request wait. A waiting request has a copy of the path, which ends
+		 * with 0.
 		 */
 		ret = sqe->path[sqe->len - 1]
 			      ? UAIO_OP_BLOCKS

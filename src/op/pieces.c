@@ -69,8 +69,8 @@ int64_t uaio_sock_recv_pieces(const struct uaio_sqe *sqe, int fd,
 	int64_t res;
 
 	/*
-	 * With MSG_DONTWAIT even a worker's call does not block, as in pick_room() of
-	 * message.c.
+	 * With MSG_DONTWAIT even a worker's call does not block, so other requests need
+	 * not wait for the memory.
 	 */
 	if (sqe->is_multishot && sqe->call_flags & MSG_DONTWAIT)
 		may_block = false;

@@ -34,9 +34,9 @@ int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	const uint64_t always = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
 
 	/*
-	 * Such a file never reports any other event. So if the request polls for other
-	 * events only, and the file has no poll support, refuse the request: it would
-	 * wait for ever.
+	 * If the request polls only for other events, and the file has no poll support,
+	 * refuse the request. It would wait for ever, because poll() never reports
+	 * these events.
 	 */
 	if (sqe->events & always)
 		return 0;

@@ -35,8 +35,8 @@ static bool is_at_position(const struct uaio_sqe *sqe, bool is_stream)
 
 /*
  * Return: whether the request transfers 0 bytes on a stream. For 0 bytes, readv() and
- * writev() return without calling the file's driver. But an eventfd must refuse the
- * request, and a datagram socket must send an empty datagram.
+ * writev() return without calling the file's driver. So such a request needs another
+ * call: an eventfd must refuse it, and a datagram socket must send an empty datagram.
  */
 static bool is_nothing(const struct uaio_sqe *sqe, bool is_stream)
 {
@@ -83,9 +83,9 @@ static int64_t write_nothing(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * fd is a pipe that refuses RWF_NOWAIT. An unnamed pipe refuses it after a splice from
- * the pipe. It may be in packet mode, which its reader cannot find out. A FIFO is
- * hardly ever in packet mode, as only fcntl() sets this mode there.
+ * fd is a pipe that refuses RWF_NOWAIT. An unnamed pipe refuses RWF_NOWAIT after a
+ * splice from the pipe. Such a pipe may be in packet mode, which its reader cannot find
+ * out. A FIFO is hardly ever in packet mode, as only fcntl() sets this mode there.
  * Return: whether fd is a FIFO, which was opened by its path.
  */
 static bool may_be_fifo(int fd)
@@ -220,7 +220,8 @@ static int64_t read_otherwise(int fd, const struct iovec *iov, int nr)
 /*
  * A call with RWF_* flags has returned res. Emulators and sandboxes may refuse all such
  * calls, by EPERM, EACCES or ENOSYS: then no file honours a flag, and the result is
- * EOPNOTSUPP. But a sealed file also returns EPERM.
+ * EOPNOTSUPP. But a sealed file also returns EPERM, so uaio_call_is_answered() finds
+ * out what has refused the call.
  * Return: the request's result.
  */
 static int64_t answer(enum uaio_call call, int64_t res)
@@ -232,8 +233,8 @@ static int64_t answer(enum uaio_call call, int64_t res)
 
 /*
  * Linux 5.9 and 5.10 may end a read with RWF_NOWAIT early, or return 0, as if the file
- * ended there. This happens at a page that readahead has marked. At the end of a
- * device, only a read that may block can tell. So if the client itself set RWF_NOWAIT
+ * ended there. This happens at a page that readahead has marked. Whether a device ends
+ * there, only a read that may block can tell. So if the client itself set RWF_NOWAIT
  * for a device, it gets the kernel's result.
  * Return: whether the file has, or may have, bytes at the offset of the read.
  */

@@ -42,14 +42,14 @@ void uaio_sleeper_get(struct uaio_sleeper *sleeper)
 void uaio_sleeper_put(struct uaio_sleeper *sleeper)
 {
 	/*
-	 * [MB:sleeper] release: this thread's accesses to the sleeper come before. Pairs
-	 * with the acquire below.
+	 * [MB:sleeper] release: this thread has made its last access to the sleeper.
+	 * Pairs with the acquire of nr_refs below.
 	 */
 	if (sub_release(&sleeper->nr_refs, 1) != 1)
 		return;
 	/*
-	 * [MB:sleeper] acquire: other threads' accesses to the sleeper are over. Pairs with
-	 * the release above.
+	 * [MB:sleeper] acquire: the other threads have made their last accesses to the
+	 * sleeper. Pairs with the release of nr_refs above.
 	 */
 	(void)load_acquire(&sleeper->nr_refs);
 	if (sleeper->file)

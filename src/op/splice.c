@@ -115,7 +115,7 @@ static int64_t call(struct transfer *transfer, uint64_t bytes, uint32_t flags)
 			  (int)flags);
 }
 
-/* Waiting */
+/* Waiting for the two files */
 
 /* Return: whether the file is a socket whose reads obey SPLICE_F_NONBLOCK. */
 static bool is_obedient(const struct end *end, const struct uaio_file *file)

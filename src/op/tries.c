@@ -78,7 +78,7 @@ static bool passes_where_it_listens(const struct uaio_sqe *sqe,
 	       uaio_sock_option(fd, SO_ACCEPTCONN) == 1;
 }
 
-/* Reads and writes */
+/* How reads and writes begin and wait */
 
 static enum uaio_first rw_first(const struct uaio_sqe *sqe, int fd)
 {
@@ -86,8 +86,7 @@ static enum uaio_first rw_first(const struct uaio_sqe *sqe, int fd)
 	if (unlikely(sqe->is_async))
 		return UAIO_FIRST_ASIDE;
 	/*
-	 * The first try is left to ready/run.c, which makes all tries of a multishot
-	 * request.
+	 * Make no try here: ready/run.c makes all tries of a multishot request.
 	 */
 	if (unlikely(sqe->is_multishot))
 		return UAIO_FIRST_WAIT;
@@ -100,8 +99,8 @@ static enum uaio_first rw_first(const struct uaio_sqe *sqe, int fd)
 
 /*
  * If a read has is_async, a worker should execute it. But if its file can be polled,
- * the read is tried first. So if the front-end has no memory for the read, it fails at
- * once.
+ * the submitting thread tries the read first. So the read fails at once if the
+ * front-end has no memory for it.
  */
 static enum uaio_first select_first(const struct uaio_sqe *sqe, int fd)
 {
@@ -169,8 +168,9 @@ const struct uaio_op_tries uaio_rw_select_tries = {
 };
 
 /*
- * First functions of POLL and EPOLL_WAIT. A worker that waits in epoll_wait() could not
- * be interrupted. So the request is tried first, even if the client wants a worker.
+ * The functions of POLL and EPOLL_WAIT. No thread could interrupt a worker that waits
+ * in epoll_wait(). So the submitting thread tries the request first, even if the client
+ * wants a worker.
  */
 
 static enum uaio_first plain_first(const struct uaio_sqe *sqe, int fd)
@@ -232,8 +232,7 @@ static enum uaio_first sock_first(const struct uaio_sqe *sqe, int fd)
 	if (sqe->is_async && (sqe->is_multishot || chooses_late(sqe)))
 		return UAIO_FIRST_WAIT;
 	/*
-	 * The first try is left to ready/run.c, which makes all tries of a multishot
-	 * request.
+	 * Make no try here: ready/run.c makes all tries of a multishot request.
 	 */
 	if (sqe->is_multishot) {
 		if (sqe->polls_first)
@@ -300,7 +299,7 @@ const struct uaio_op_tries uaio_sock_tries = {
 	.passes = passes_where_it_listens,
 };
 
-/* Accepts */
+/* How accepts begin and wait */
 
 static bool accept_fails_at_once(const struct uaio_sqe *sqe, int fd)
 {

@@ -58,8 +58,8 @@ static int64_t look(const struct aim *aim)
 
 	/*
 	 * First call waitid() with WNOWAIT and memory of the library. The client's
-	 * memory must not be changed before a child has changed, or waitid() has failed
-	 * with ECHILD.
+	 * memory must stay unchanged until a child has changed its state, or waitid()
+	 * has failed with ECHILD.
 	 */
 	ret = sys_waitid(aim->which, aim->id, &own,
 			 aim->options | WNOHANG | WNOWAIT);
