@@ -81,7 +81,7 @@ void uaio_trap_return_alternate(struct uaio_trap_thread *self)
 }
 
 /*
- * Lending stacks
+ * Lending alternate stacks to threads (I3)
  */
 
 static stack_t ask_kernel(void)
@@ -181,8 +181,8 @@ FOREIGN static uint64_t set_mask(uint64_t mask)
 }
 
 /*
- * Call the handler on the alternate stack. Its system calls are trapped, like all calls
- * of the program.
+ * Call the handler on the alternate stack. The handler's system calls are trapped, like
+ * all system calls of the program.
  */
 FOREIGN static void call_unblocked(struct uaio_trap_thread *self,
 				   const struct uaio_trap_call *call)

@@ -273,7 +273,7 @@ static long give_stack(struct uaio_trap_thread *self, const long a[6])
 }
 
 /*
- * Threads and processes
+ * System calls that create threads and processes
  */
 
 static bool is_plain_fork(uint64_t flags, uint64_t stack)
@@ -414,8 +414,8 @@ static long change_ids(long nr, const long a[6])
 }
 
 /*
- * Return: whether the string at addr is /proc/self/exe. This path names the file of
- * `uaio`, not that of the program.
+ * Return: whether the string at addr is /proc/self/exe. For the kernel this path names
+ * the file of `uaio`, so the library must answer with the program's path.
  */
 static bool is_own_exe(uintptr_t addr)
 {
@@ -557,8 +557,8 @@ static long answer_call(struct uaio_trap_thread *self, long nr, const long a[6])
 		if (nr < 0 || nr >= UAIO_TRAP_SERVED_BYTES)
 			return pass(self);
 		/*
-		 * A process that shares the program's memory may have another
-		 * descriptor table.
+		 * Refuse AIO to a process that shares the program's memory: the process
+		 * may have another descriptor table than the library.
 		 */
 		if (unlikely(self->is_process) && is_aio(nr))
 			return -EAGAIN;
@@ -574,7 +574,7 @@ static long answer(int low, const long a[6])
 	(void)low;
 	uaio_trap_look(self);
 	/*
-	 * The handler of a fault in the library has ended: use the whole stack again.
+	 * If the handler of a fault has ended, use the library's whole stack again.
 	 */
 	if (unlikely(self->nested_below) && !uaio_trap_is_nested(self)) {
 		self->stack = self->top;

@@ -93,8 +93,8 @@ uaio_trap_clone_thread:
 	jmp	2f
 
 	/*
-	 * clone() of a process. The child copies the record; or its parent sleeps, and
-	 * the child uses the parent's record.
+	 * clone() of a process. A child of fork() has a copy of its parent's record. A
+	 * child of vfork() uses its parent's record, while the parent sleeps.
 	 */
 uaio_trap_clone_same:
 	syscall
@@ -120,7 +120,10 @@ uaio_trap_clone_same:
 	movq	%gs:T_SAVED+24, %r10
 	movq	%gs:T_SAVED+32, %r8
 	movl	$0, %eax
-	/* In the parent. A child of vfork() may have set T_IS_INSIDE by execve(). */
+	/*
+	 * The parent and the child both continue here. The parent clears T_IS_INSIDE,
+	 * too: its child of vfork() may have set T_IS_INSIDE by execve().
+	 */
 3:	movb	$DISPATCH_TRAP, %gs:T_SELECTOR
 	movb	$0, %gs:T_IS_INSIDE
 	movq	%gs:T_CHILD_MASK, %rcx
@@ -131,7 +134,10 @@ uaio_trap_clone_same:
 	.balign	64
 uaio_trap_code_end:
 
-	/* The code of a slot, as a template. Each copy gets its own distances. */
+	/*
+	 * The template of a slot's code. In each copy the library sets the operands
+	 * that are distances (site.c).
+	 */
 uaio_trap_slot:
 	movzwl	%ax, %ecx
 	movq	%gs:T_SERVED, %r11

@@ -5,8 +5,8 @@
  * This process got variables of the dynamic loader (LD_PRELOAD and others). If they are
  * passed on unchanged, they make a new program load the library, too. If another C
  * library's loader started this program, become.c has hidden the variables from the
- * program. The environment is in the program's memory: if it cannot be read, the kernel
- * reports the error.
+ * program. The environment is in the program's memory. If this memory cannot be read,
+ * the library passes the execve() on, so that the kernel reports the error.
  *
  * Context: async-signal-safe, also in a child of vfork(); only
  * uaio_trap_environ_begin() is not.
@@ -47,7 +47,7 @@ static struct {
 	} variables[VARIABLES_MAX];
 } loaders;
 
-/* At the start */
+/* Recording the loader's variables, when the program begins */
 
 /*
  * Return: whether the entry is a variable that the C library or its loader reads.

@@ -56,8 +56,8 @@ static bool is_same(const struct object *object, int fd)
 }
 
 /*
- * Make the call even if a seccomp filter may forbid it, which sys_openat() would not do
- * (calls.h): the loader has already made the same call.
+ * Open the file without sys_openat(), which makes no system call that a seccomp filter
+ * may forbid (calls.h). This is safe, as the loader has already made the same call.
  */
 static int open_to_read(const char *path)
 {
@@ -100,7 +100,7 @@ void uaio_trap_fit_begin(void)
 	(void)dl_iterate_phdr(note_loaded, &loaded.is_complete);
 }
 
-/* The program's file */
+/* Checking the file of the program that is to be executed */
 
 /*
  * Return: whether the process would, or might, gain privileges if it executed the file.
@@ -189,7 +189,7 @@ static bool is_file_for_us(const char *path)
 	return is_it;
 }
 
-/* Limits and state of this process */
+/* Checking the limits and the state of this process */
 
 static bool has_room(int resource, uint64_t bytes)
 {

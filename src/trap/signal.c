@@ -64,7 +64,7 @@ static bool is_default(const struct action *action)
 	return (uintptr_t)action->handler <= 1;
 }
 
-/* Signals that arrive */
+/* What the library does when a signal arrives */
 
 FOREIGN static inline void set_fs(uint64_t fs)
 {
@@ -91,8 +91,8 @@ FOREIGN static bool is_fault(int sig, const siginfo_t *info)
 }
 
 /*
- * If a handler runs while the thread is in the library, the handler's system calls
- * overwrite these members of the record.
+ * Members of the thread's record that are saved while a handler runs inside the
+ * library, because the handler's system calls overwrite them.
  */
 struct outer {
 	uint64_t rsp, fs, stack, target, nr, pass, ret, child_mask;
@@ -317,7 +317,7 @@ long uaio_trap_signals_begin(void)
 			 (long)&signals.given[SIGSYS], MASK_BYTES, 0, 0);
 }
 
-/* System calls */
+/* Serving the program's system calls on signals */
 
 void uaio_trap_block(struct uaio_trap_thread *self)
 {

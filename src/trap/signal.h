@@ -92,7 +92,7 @@ struct uaio_trap_call {
 	uaio_trap_handler_fn *handler;
 	siginfo_t *info;
 	void *context;
-	uint64_t mask; /* used by alternate.c */
+	uint64_t mask; /* for alternate.c: the handler's mask */
 	int sig;
 };
 
@@ -100,8 +100,8 @@ typedef void uaio_trap_on_stack_fn(struct uaio_trap_thread *self,
 				   const struct uaio_trap_call *call);
 
 /*
- * Switch to another stack and call function(self, call) there. Context: any value of
- * fs.
+ * Switch to another stack and call function(self, call) there.
+ * Context: fs may have the program's value.
  */
 void uaio_trap_call_on(struct uaio_trap_thread *self,
 		       const struct uaio_trap_call *call, uint64_t stack,
@@ -134,7 +134,8 @@ void uaio_trap_take_back(struct uaio_trap_thread *self);
 
 /*
  * Record where the alternate stack is. Called before C code calls a handler; entry.S
- * itself records this when it calls a handler. Context: any value of fs.
+ * itself records this when it calls a handler.
+ * Context: fs may have the program's value.
  */
 void uaio_trap_note_alternate(struct uaio_trap_thread *self,
 			      const void *context);
@@ -142,7 +143,8 @@ void uaio_trap_note_alternate(struct uaio_trap_thread *self,
 /*
  * Called inside the library, during a system call that a handler made on the alternate
  * stack. Calls another handler at once on that stack, below the frame of the first
- * handler. Context: any value of fs; is_off_alternate is set.
+ * handler.
+ * Context: is_off_alternate is set; fs may have the program's value.
  */
 void uaio_trap_call_on_alternate(struct uaio_trap_thread *self,
 				 uaio_trap_handler_fn *handler, int sig,

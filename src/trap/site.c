@@ -290,7 +290,7 @@ void uaio_trap_forget_changing(void)
 	store_relaxed(&sites.is_changing, 0);
 }
 
-/* Changing sites */
+/* Patching sites (site.h) */
 
 FOREIGN static bool may_change(uint64_t site)
 {
@@ -346,7 +346,7 @@ FOREIGN static bool is_filling(const uint8_t *code, size_t length)
 
 /*
  * Return: the size in bytes of the padding (nops or int3) that begins at `code`; 0:
- * none. It must end at an address where a function may begin, a multiple of 16.
+ * none. The padding must end at a multiple of 16, where a function may begin.
  */
 FOREIGN static size_t padding_at(const uint8_t *code, size_t room)
 {

@@ -172,7 +172,7 @@ static bool is_gone(uint32_t tid)
 				  0) == -ESRCH);
 }
 
-/* Return: a record for a new thread, whose tid is set to TAKEN; or NULL. */
+/* Return: a record, with tid TAKEN, for a new thread; or NULL. */
 static struct uaio_trap_thread *take_thread(void)
 {
 	struct uaio_trap_thread *thread;
@@ -207,8 +207,8 @@ bool uaio_trap_exit(struct uaio_trap_thread *self, long *code)
 	bool is_last;
 
 	/*
-	 * A process that shares the program's memory does not free its record, just as
-	 * it does not if it is killed.
+	 * The record of a process that shares the program's memory is never reused: its
+	 * tid stays TAKEN, as it also does if the process is killed.
 	 */
 	if (self->is_process)
 		return false;
@@ -228,13 +228,13 @@ bool uaio_trap_exit(struct uaio_trap_thread *self, long *code)
 }
 
 /*
- * Children
+ * Threads and processes that the program creates
  */
 
 /*
- * Whether clone() makes a thread, or a process that shares the memory, and does not
- * suspend its creator. The exit signal is not tested: clone3 has it in its own member,
- * not in flags.
+ * Return: whether clone() with these flags makes a thread, or a process that shares the
+ * memory, and does not suspend the caller. The function does not test the exit signal,
+ * which clone3 has in a member of its own, not in the flags.
  */
 static bool is_thread(uint64_t flags)
 {
@@ -261,8 +261,9 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 	if (!stack_end)
 		return -EINVAL;
 	/*
-	 * The donor of the new record would be a thread of this process, which may end
-	 * before the new thread does.
+	 * Refuse the call in a process that shares the program's memory. The donor of
+	 * the new record would be a thread of that process, which may end before the
+	 * new thread.
 	 */
 	if (self->is_process)
 		return -EAGAIN;
@@ -297,8 +298,8 @@ long uaio_trap_clone(struct uaio_trap_thread *self, uint64_t flags,
 		     uint64_t stack_end)
 {
 	/*
-	 * While a child of vfork() runs, refuse a further vfork(), because it would
-	 * need a second record.
+	 * The parent forgets its vfork(), as the child has ended. A child of vfork()
+	 * must not create a child: it would need a record of its own.
 	 */
 	if (self->vforking_pid && sys_getpid() == self->vforking_pid)
 		self->vforking_pid = 0;

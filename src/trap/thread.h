@@ -82,15 +82,16 @@ struct uaio_trap_thread {
 	/* next record in the list of all records; under the lock of thread.c */
 	struct uaio_trap_thread *next;
 	/*
-	 * atomic: id of the thread that owns the record; 0: none; TAKEN: reserved for a
-	 * new thread
+	 * atomic: TAKEN while a thread owns the record. The ending thread stores its id
+	 * here; the record is free once the kernel reports that this thread is gone.
+	 * The main thread's record has the thread's id from the start.
 	 */
 	uint32_t tid;
 	/* atomic: whether the donor has begun to run */
 	uint32_t is_born;
 	/*
-	 * The process that has just called vfork(), or fork(). The next call with this
-	 * record may come from the child of this process. 0: none.
+	 * id of the process that has just called vfork(), or fork(); 0: none. The next
+	 * system call with this record may come from the child of this process.
 	 */
 	int vforking_pid, forking_pid;
 	/*
@@ -155,7 +156,10 @@ long uaio_trap_fork(struct uaio_trap_thread *self, uint64_t flags,
  */
 bool uaio_trap_exit(struct uaio_trap_thread *self, long *code);
 
-/* Return: whether the program has only one thread. Context: any value of fs. */
+/*
+ * Return: whether the program has only one thread.
+ * Context: fs may have the program's value.
+ */
 bool uaio_trap_is_alone(void);
 
 /* Return: the id of the process that owns the records. */
