@@ -111,9 +111,10 @@ uint8_t *uaio_code_empty_function(uint8_t *code, size_t *ret_bytes)
 /*
  * Write a branch, which is one aligned 32-bit word, over an svc or a ret. The
  * architecture allows other threads to execute an svc while the branch replaces it:
- * each thread executes either the svc or the branch. If the branch replaces a ret, the
- * architecture does not allow this. The trampoline was written and flushed before its
- * memory became executable, so no thread can execute stale bytes there.
+ * each thread executes either the svc or the branch. The architecture does not allow
+ * this for a ret, so a ret is replaced only if no other thread can execute it. The
+ * trampoline was written and flushed before its memory became executable, so no thread
+ * can execute stale bytes there.
  */
 bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 			  bool is_alone)

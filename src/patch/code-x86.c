@@ -22,10 +22,9 @@ enum {
 /*
  * How entry.S saves the vector registers. Usually one instruction (member `how`) saves
  * all registers of `mask`. If quick is not 0, entry.S first reads by xgetbv which
- * components are in use. If none of the mask `upper` is in use, entry.S saves registers
- * one by one, as this is faster. quick is 1: it saves xmm0 to xmm15. quick is 2: if a
- * component of the mask `rest` is in use, it also saves zmm16 to zmm31 and the mask
- * registers.
+ * components are in use. If no component of the mask `upper` is in use, entry.S saves
+ * xmm0 to xmm15 one by one, which is faster. If quick is 2, and a component of the mask
+ * `rest` is in use, entry.S also saves zmm16 to zmm31 and the mask registers.
  */
 struct {
 	uint32_t mask; /* components for xsave */
@@ -41,7 +40,7 @@ struct {
 long (*uaio_patch_other)(int nr, const long args[6]);
 
 /*
- * Trampolines
+ * Writing trampolines
  */
 
 static void put(uint8_t **at, const void *bytes, size_t nr)
@@ -95,7 +94,7 @@ void uaio_code_put_hook(uint8_t *at, const uint8_t *entry)
 }
 
 /*
- * Writing code
+ * Writing jumps over code of the program
  */
 
 void uaio_code_flush(uint8_t *code, size_t bytes)

@@ -46,13 +46,13 @@ void uaio_region_add(const struct uaio_region *region);
 bool uaio_region_number_of(uintptr_t target, uint32_t *ret_nr);
 
 /*
- * Return, uaio_region_is_in(): whether addr is in the object; uaio_region_is_in_ours():
+ * uaio_region_is_in() returns whether addr is in the object; uaio_region_is_in_ours(),
  * whether the library's own code is in the object.
  */
 bool uaio_region_is_in(const struct dl_phdr_info *object, uintptr_t addr);
 bool uaio_region_is_in_ours(const struct dl_phdr_info *object);
 
-/* code-x86.c, code-arm.c */
+/* code-x86.c, code-arm.c: write trampolines and jumps */
 
 enum {
 	/*

@@ -99,8 +99,8 @@ uint32_t uaio_insn_writes(const uint8_t *code, size_t length)
 	case UAIO_FLOW_CALL: return UAIO_INSN_CALLED;
 	case UAIO_FLOW_BRANCH: return 0;
 	/*
-	 * A branch may be a patched svc (patch.h). Then the trampoline stores the
-	 * result of the system call in x0.
+	 * A branch may be a patched svc (patch.h), whose trampoline stores the result
+	 * of the system call in x0.
 	 */
 	case UAIO_FLOW_JUMP: return UAIO_INSN_RESULT;
 	case UAIO_FLOW_INDIRECT:

@@ -22,7 +22,7 @@ struct uaio_insn {
 	uint8_t rex;
 	bool has_66;
 	bool has_67;
-	bool has_prefix; /* any but REX */
+	bool has_prefix; /* has a prefix other than REX */
 	bool is_vex;
 	/*
 	 * the opcode map, named by the bytes before the opcode; 0: none; 1: 0f; 2: 0f

@@ -99,7 +99,7 @@ bool uaio_insn_computes(const uint8_t *code, size_t length,
 
 /* Which instruction the processor executes next. */
 enum uaio_insn_flow {
-	UAIO_FLOW_NEXT, /* the next one */
+	UAIO_FLOW_NEXT, /* the next instruction */
 	/* conditional: the instruction at the target, or the next one */
 	UAIO_FLOW_BRANCH,
 	/* always the instruction at the target */

@@ -2,14 +2,15 @@
 /*
  * uaio_patch_entry: the function that trampolines call
  *
- * A trampoline calls it with the registers of a system call, and with the stack pointer below
- * the red zone. It calls uaio_patch_call(number, arguments), and returns the result in rax.
- * uaio_patch_entry_other calls the function in uaio_patch_other instead.
+ * A trampoline calls uaio_patch_entry with the registers of a system call, and with the
+ * stack pointer below the red zone. uaio_patch_entry calls uaio_patch_call(number,
+ * arguments), and returns the result in rax. uaio_patch_entry_other calls the function
+ * in uaio_patch_other instead.
  *
- * Like a system call, it preserves the flags and all registers but rax, rcx and r11, including
- * the vector registers. It saves these on the stack in the processor's full width
- * (uaio_patch_save): one by one where that is enough, else by xsavec and xrstor, which take 100
- * ns more. The code for aarch64 is at the end.
+ * Like a system call, both functions preserve the flags and all registers but rax, rcx
+ * and r11. They save the vector registers on the stack in the processor's full width
+ * (uaio_patch_save): one by one where that is enough, else by xsavec and xrstor, which
+ * take 100 ns more. The code for aarch64 is at the end.
  */
 #if defined(__x86_64__)
 	.text

@@ -113,7 +113,7 @@ struct search {
 	size_t nr_functions;
 };
 
-/* Return: whether an instruction begins at mov, outside the table's functions. */
+/* Return: whether an instruction begins at mov, which no unwind entry covers. */
 static enum uaio_reached reached_at(struct search *search, uint8_t *mov)
 {
 	struct uaio_reach *reach = &search->reach;
@@ -189,7 +189,7 @@ static uint8_t *next_number(uint8_t *at, const uint8_t *end,
 	return NULL;
 }
 
-/* Numbers in registers */
+/* Finding call sites whose number is first in another register than eax */
 
 enum {
 	/* the most instructions before a call that steps_to() stores */
@@ -235,7 +235,7 @@ static bool is_movable_or_sets(uintptr_t at, size_t length)
 		to == UAIO_INSN_NUMBER_REG);
 }
 
-/* Return: whether the jump may overwrite some instructions: *ret_site. */
+/* Find the site of the call: *ret_site. Return: whether the jump may overwrite it. */
 static bool fit(const struct search *search, const struct uaio_flow *flow,
 		uintptr_t call, struct uaio_site *ret_site)
 {

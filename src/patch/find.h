@@ -76,7 +76,7 @@ size_t uaio_find_calls(const struct dl_phdr_info *object,
 		       struct uaio_site *ret_sites, size_t max,
 		       size_t *ret_nr_left);
 
-/* functions.c */
+/* functions.c: finds functions in the unwind table of an object */
 
 /*
  * Return: whether the bytes are in a segment of the object that has all of these flags

@@ -100,7 +100,8 @@ static void publish(const struct uaio_own_calls *calls)
 static bool begin(struct pass *pass, const struct dl_phdr_info *object)
 {
 	/*
-	 * [MB:scan] acquire: this thread reads the results of the last scan later.
+	 * [MB:scan] acquire: the results of the last scan, which this thread reads
+	 * after this load.
 	 */
 	if (load_acquire(&found.adds) == object->dlpi_adds)
 		return false;
@@ -110,8 +111,8 @@ static bool begin(struct pass *pass, const struct dl_phdr_info *object)
 	pass->has_begun = true;
 	pass->adds = object->dlpi_adds;
 	/*
-	 * A new object may have its program headers where an unloaded object had them:
-	 * scan all again.
+	 * If objects were unloaded, scan all objects again: a new object may have its
+	 * program headers at the address where an unloaded object had them.
 	 */
 	if (found.subs != object->dlpi_subs)
 		found.nr_known = 0;
@@ -234,8 +235,8 @@ bool uaio_patch_may_call(const struct uaio_numbers *numbers, size_t nr)
 	(void)dl_iterate_phdr(scan_new, &pass);
 	if (pass.has_begun) {
 		/*
-		 * [MB:scan] release: the results of this scan are stored before. Pairs
-		 * with the acquire in begin().
+		 * [MB:scan] release: the results of this scan, which this thread has
+		 * stored. Pairs with the acquire in begin().
 		 */
 		store_release(&found.adds, pass.adds);
 		uaio_unlock(&found.lock, UAIO_RANK_SCAN);

@@ -66,7 +66,7 @@ static struct {
 } patch;
 
 /*
- * Trampolines
+ * Memory for trampolines
  */
 
 static bool is_within_reach(const uint8_t *region, size_t bytes, uintptr_t low,
@@ -109,7 +109,7 @@ static uint8_t *new_region(size_t bytes, uintptr_t low, uintptr_t high)
 }
 
 /*
- * Writing code
+ * Writing jumps over code of the program
  */
 
 /*
@@ -211,7 +211,7 @@ static size_t change(const struct uaio_site *sites, size_t nr)
 }
 
 /*
- * Objects
+ * Inspecting the objects that the loader has loaded
  */
 
 /* Return: whether the object was inspected before. From now on it counts as inspected. */
@@ -337,7 +337,7 @@ long uaio_patch_call(int nr, const long args[6])
 }
 
 /*
- * Loading
+ * What happens when this library is loaded
  */
 
 /*

@@ -13,7 +13,8 @@ enum {
 	/* how many entries of a jump table are read at most */
 	TABLE_MAX = 1024,
 	/*
-	 * for one indirect jump, only the last tables that were computed are considered
+	 * for an indirect jump, the search considers only this number of tables: those
+	 * whose addresses were computed last
 	 */
 	TABLES_MAX = 4,
 };
@@ -33,7 +34,7 @@ struct path {
 };
 
 /*
- * The code
+ * What is known of each byte of the code
  */
 
 static bool has_bit(const uint64_t *bits, size_t at)
@@ -108,7 +109,7 @@ static void unmark(struct uaio_reach *reach, size_t at)
 }
 
 /*
- * Jump tables
+ * Reading jump tables
  */
 
 #if defined(__x86_64__)
@@ -124,8 +125,9 @@ static void note_start(struct uaio_reach *reach, uintptr_t addr)
 /*
  * Find where jump tables and other data begin (I2). The code that uses a jump table may
  * be reachable only through another table, so this cannot wait until code is followed.
- * Instead, treat all bytes that look like an instruction that computes an address as
- * one. If they are none, a table seems to end too early, and less code is found.
+ * So assume an instruction wherever bytes look like one that computes an address. If
+ * the bytes are none, a table only seems to end too early, so that the search finds
+ * less code.
  */
 static void find_starts(struct uaio_reach *reach)
 {
@@ -255,7 +257,7 @@ static void note_address(struct uaio_reach *reach, struct path *path,
 }
 
 /*
- * Following
+ * Following the paths through the code
  */
 
 /*
@@ -353,7 +355,7 @@ static void follow_computed(struct uaio_reach *reach, uint32_t at)
 
 /*
  * Follow the code at each address in reach->computed once. This may add addresses to
- * the list: follow the code there, too.
+ * the list: follow the code at these addresses, too.
  */
 static void follow_all_computed(struct uaio_reach *reach)
 {
@@ -376,7 +378,7 @@ static void see_named(void *data, uintptr_t addr, bool is_code)
 }
 
 /*
- * Opening
+ * Starting and ending an analysis
  */
 
 static const ElfW(Phdr) *

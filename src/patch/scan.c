@@ -121,8 +121,8 @@ static void add_stray(struct scan *scan, uintptr_t addr)
 		return;
 	}
 	/*
-	 * A stray is in no function of the unwind table. So the code that leads to it
-	 * begins after the last function before it.
+	 * A stray is in no function of the unwind table. So the code that leads to the
+	 * stray begins after the function that precedes the stray.
 	 */
 	if (uaio_find_last_function(scan->object, addr, &start, &end) &&
 	    end <= addr && end > stray.low)
@@ -383,7 +383,7 @@ static void find_entries(struct scan *scan, const uint8_t *code, size_t bytes)
 }
 
 /*
- * The numbers
+ * Finding the numbers of the system calls
  */
 
 static void see_call(void *data, const struct uaio_flow *flow,
