@@ -45,8 +45,7 @@ static uint64_t value_of(enum uaio_option_id id)
 
 /*
  * Report environment variables that are probably mistyped. If the program gains
- * privileges (AT_SECURE), the library ignores all its variables. So then nothing is
- * reported.
+ * privileges (AT_SECURE), the library ignores all its variables, so report nothing.
  */
 static void check_names(void)
 {
@@ -154,7 +153,7 @@ void uaio_config_load(void)
 			      value_of(UAIO_OPTION_STATS_JSON),
 		/*
 		 * If --stats-json is given without --verbose and --stats, do not report
-		 * unserved calls: then a program reads what the library writes.
+		 * unserved calls, as a program then reads the library's output.
 		 */
 		.says_lost = value_of(UAIO_OPTION_VERBOSE) |
 			     value_of(UAIO_OPTION_STATS),

@@ -43,7 +43,7 @@ enum {
 struct uaio_fault {
 	uint64_t ops; /* bits: enum uaio_op */
 	enum uaio_fault_kind kind;
-	int error; /* for ERROR */
+	int error; /* for ERROR: the error number */
 	/* for DELAY and DEFER: the delay; for REORDER: the longest delay */
 	int64_t time_ns;
 	uint32_t chance; /* parts of UAIO_FAULT_CERTAIN */

@@ -201,7 +201,7 @@ void uaio_option_complaint(const struct uaio_option *opt, const char *given_as,
 			   const char *text, char *buf, size_t len);
 
 /*
- * Like uaio_option_complaint(). But @text may be a valid value, and the line says that
+ * Like uaio_option_complaint(), but @text may be a valid value, and the line says that
  * @expected was needed.
  */
 void uaio_option_complaint_of(const char *given_as, const char *text,

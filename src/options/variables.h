@@ -20,8 +20,9 @@
 #define UAIO_IGNORED_VARIABLE "UAIO_IGNORED"
 
 /*
- * The id of the process that `uaio run` started. If this process has not used the
- * library, it reports that; other processes do not.
+ * The variable's value is the id of the process that `uaio run` started. If this
+ * process ends without having used the library, it reports this; other processes do
+ * not.
  */
 #define UAIO_RUN_PID_VARIABLE "UAIO_RUN_PID"
 
