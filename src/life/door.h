@@ -46,8 +46,8 @@ struct uaio_door {
 
 	/*
 	 * Called when descriptors [first, last] were closed or replaced; another thread
-	 * may already have opened them again. Only while the library is started, and
-	 * without a lock. NULL: the front-end keeps no descriptors.
+	 * may already have opened them again. Called only while the library is started,
+	 * and without a lock. NULL: the front-end keeps no descriptors.
 	 */
 	void (*closed)(unsigned first, unsigned last);
 

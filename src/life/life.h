@@ -41,7 +41,7 @@ void uaio_engine_load(void);
  */
 int uaio_engine_start(void);
 
-/* descriptors */
+/* descriptors of the program, and of the library */
 
 /*
  * Called before, and after, descriptors [first, last] are closed or replaced. At the
@@ -70,7 +70,7 @@ int uaio_fd_close(int fd, bool may_wait);
  */
 int uaio_own_fd_yield(int fd);
 
-/* leaving (gate.h) */
+/* before the process ends or executes another program (flow/gate.h) */
 
 /*
  * The process is about to end: finish accepted writes and syncs, and write the report.
@@ -103,8 +103,8 @@ void uaio_counters_read(struct uaio_counters *ret_counters);
 void uaio_limits_apply(void);
 
 /*
- * See uaio.h. These functions check the values in the arrays, but not the arrays'
- * addresses.
+ * Do the work of uaio_wq_set_workers() and uaio_wq_set_fixed() (uaio.h). These
+ * functions check the values in the arrays, but not the arrays' addresses.
  * Return: 0, with the previous values in the array; -EINVAL, with nothing changed;
  * -EAGAIN in a child of vfork().
  */

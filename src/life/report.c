@@ -27,7 +27,7 @@
 #include "life/reportint.h"
 #include "uaio.h"
 
-/* Only glibc has this function: see base/libc.h. */
+/* This function is a weak symbol, as only glibc has it (base/libc.h). */
 #pragma weak strerrordesc_np
 
 enum { PATIENCE_NS = 1000000000 };
@@ -63,7 +63,7 @@ static struct {
 	bool is_started;
 } load;
 
-/* Destinations */
+/* Where the report goes */
 
 /*
  * Return: false if the standard error is now another file than when the library was
@@ -133,7 +133,7 @@ static void write_report(struct output *output, const struct uaio_text *text,
 	say_to_stderr(&complaint);
 }
 
-/* The process */
+/* What the report says about the process */
 
 static void read_comm(char comm[UAIO_COMM_MAX])
 {
@@ -219,7 +219,7 @@ void uaio_report_init(void)
 	store_relaxed(&reporter, 0);
 }
 
-/* the reporting thread's */
+/* used only by the thread that is reporting */
 static struct uaio_subject subject;
 static struct uaio_text text;
 

@@ -32,7 +32,7 @@ struct uaio_text {
 	size_t len;
 };
 
-/* reportprint.c */
+/* reportprint.c: writes the text of the report */
 
 /* Append to the text. If the buffer is full, the text is cut. */
 __attribute__((format(printf, 2, 3))) void
@@ -41,13 +41,13 @@ uaio_text_add(struct uaio_text *text, const char *format, ...);
 typedef void uaio_print_fn(struct uaio_text *text,
 			   const struct uaio_subject *subject);
 
-uaio_print_fn uaio_print_block; /* for people */
-/* one line of JSON, described by stats.schema.json */
+uaio_print_fn uaio_print_block; /* prints the block of text (--stats) */
+/* prints one line of JSON (--stats-json), which stats.schema.json describes */
 uaio_print_fn uaio_print_json;
 /* prints one line of counters, for benchmarks */
 uaio_print_fn uaio_print_counters;
 
-/* unserved.c */
+/* unserved.c: records why the library does not serve the program */
 
 /* Return: the first reason why the library did not serve the program; or NULL. */
 const char *uaio_unserved_why(void);

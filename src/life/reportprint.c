@@ -170,7 +170,7 @@ void uaio_print_block(struct uaio_text *text, const struct uaio_subject *s)
 
 	/*
 	 * LD_PRELOAD may load the library into hundreds of processes that do not use
-	 * it. These do not report.
+	 * it. Such a process writes no report.
 	 */
 	if (!is_used && !s->is_started && !uaio_unserved_why())
 		return;

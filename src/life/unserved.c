@@ -20,7 +20,8 @@ static const char *unserved;
 /* Rings that the kernel made. All accesses are atomic and relaxed. */
 static struct {
 	/*
-	 * id of the process that made these rings, which a child of fork() inherits
+	 * id of the process for which the kernel made these rings; a child of fork()
+	 * inherits its parent's struct
 	 */
 	int pid;
 	uint64_t nr;
@@ -40,8 +41,8 @@ static bool is_maker_of_rings(void)
 }
 
 /*
- * This process makes a ring. If the recorded rings were made by an ancestor, forget
- * them.
+ * Called when the kernel has made or refused a ring for this process. If an ancestor
+ * recorded the rings, forget them.
  */
 static void begin_rings(void)
 {
