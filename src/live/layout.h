@@ -189,10 +189,10 @@ struct uaio_live_block {
 	uint64_t nr_faults[UAIO_LIVE_FAULTS];
 	struct uaio_live_stays stays;
 	/*
-	 * One histogram for each time that has a name. One more, the last, counts the
-	 * requests that were executed inline and were the only ones of their submitting
-	 * call. All their times are equal except the waits, which they lack. So tools
-	 * add the last histogram to each of the others, but not to those of the waits.
+	 * One histogram for each time that has a name. The last one counts requests
+	 * that were executed inline, each the only request of its submitting call. Such
+	 * a request has no waits, and all its other times are equal. So tools add the
+	 * last histogram to each other histogram, except to those of the waits.
 	 */
 	struct uaio_hist hists[UAIO_LIVE_TIMES + 1];
 	/* submitting calls that accepted at least one request */

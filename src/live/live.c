@@ -38,7 +38,7 @@ struct uaio_live_page *uaio_live_page(void)
 	return live.page;
 }
 
-/* the directory */
+/* the directory of the page's file */
 
 /*
  * Return: whether path is a directory that belongs to uid and that no other user can
@@ -73,7 +73,7 @@ static bool make_directory(char path[DIRECTORY_BYTES], unsigned *ret_uid)
 	       is_own_directory(path, *ret_uid, &error);
 }
 
-/* free space */
+/* free space in the file system */
 
 /*
  * Return: whether RLIMIT_FSIZE allows a file of this size. A larger file would raise
@@ -117,7 +117,7 @@ static bool allocate(int fd, int64_t at, int64_t bytes)
 	       sys_fallocate(fd, 0, at, bytes) == 0;
 }
 
-/* the file */
+/* the page's file */
 
 static uint64_t pid_namespace(void)
 {
@@ -134,8 +134,8 @@ enum maker {
 	LIVES,
 	IS_GONE,
 	/*
-	 * The creator is in another pid namespace, or has left an incomplete identity.
-	 * It may exist or not.
+	 * This process cannot find out whether the creator exists: the creator is in
+	 * another pid namespace, or has left an incomplete identity.
 	 */
 	UNKNOWN,
 };
@@ -300,7 +300,7 @@ void uaio_live_publish(struct uaio_live_page *page)
 	store_release(&page->identity.is_ready, 1);
 }
 
-/* blocks */
+/* blocks of the page */
 
 static bool extend(int64_t at)
 {
@@ -331,7 +331,7 @@ struct uaio_live_block *uaio_live_block(unsigned place)
 	return (struct uaio_live_block *)(void *)((char *)live.page + at);
 }
 
-/* the end */
+/* what happens to the page when the process ends */
 
 void uaio_live_set_state(enum uaio_live_state state)
 {
