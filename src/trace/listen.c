@@ -281,7 +281,7 @@ bool uaio_listen_look(uint64_t now)
 	return load_relaxed(&uaio_listening.nr_rings);
 }
 
-/* records */
+/* writing records to the rings */
 
 /*
  * Announce that this thread writes to rings.

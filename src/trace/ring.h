@@ -87,7 +87,7 @@ struct uaio_trace_record {
 	 * started; 0: unknown
 	 */
 	uint64_t submitted;
-	/* begin of the last system call; 0: unknown, or no call */
+	/* begin of the request's last system call; 0: unknown, or no call */
 	uint64_t started;
 	uint64_t ended;
 	/* offset; -1: none, or the file's own position is used */
