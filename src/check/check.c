@@ -59,7 +59,7 @@ bool uaio_check_is_on(void)
 }
 
 /*
- * Submission
+ * What is checked when a request is submitted
  */
 
 /*
@@ -102,9 +102,9 @@ static bool is_poisoned(const void *arg, const struct uaio_check_part *part)
 }
 
 /*
- * Return: the first byte that the program must not use, or 0. Bytes that another
- * request in flight uses are skipped: such an overlap is reported as another kind of
- * error.
+ * Return: the first byte that the program must not use, or 0. Skip bytes that another
+ * request in flight uses: find_overlap_locked() finds such an overlap, which is another
+ * kind of error.
  */
 static uintptr_t find_bad(uintptr_t at, size_t bytes)
 {
@@ -171,7 +171,10 @@ static void look(void *arg, uintptr_t at, size_t bytes, bool is_written)
 
 	submission->nr++;
 	find_wrong(submission, at, bytes, is_written);
-	/* `at` is the aiocb: the kernel writes only the result there, no data. */
+	/*
+	 * Compute no hash of an aiocb: it contains no data, and the library writes the
+	 * result to it.
+	 */
 	if (uaio_check_is_control(submission->sqe, at))
 		return;
 	submission->hashed += bytes;

@@ -186,7 +186,7 @@ uint32_t uaio_check_part_new_locked(void);
 void uaio_check_record_drop_locked(uint32_t number);
 
 /*
- * check.c
+ * check.c: checks requests at their submission
  */
 
 /*

@@ -52,8 +52,8 @@ EXPORT int io_uring_buf_ring_head(struct ring *ring, int group,
 				  uint16_t *ret_head);
 
 /*
- * Another mapping may have been at this address, and the sanitizer may still have the
- * state of that mapping's memory.
+ * The memory was just mapped: mark it as initialised. The sanitizer may still have the
+ * state of an earlier mapping at this address.
  */
 static void hand_mapped(const void *at, size_t bytes)
 {

@@ -116,7 +116,7 @@ bool uaio_hint_wants(const struct uaio_sqe *sqe)
 }
 
 /*
- * Notes
+ * Notes of requests in flight
  */
 
 static uint32_t *nr_near(uintptr_t at)
@@ -221,7 +221,7 @@ static void give(struct uaio_check_report *report, const char *text)
 }
 
 /*
- * Ranges of files
+ * Hints about requests that use the same range of a file
  */
 
 static bool do_meet(const struct note *one, const struct note *other)
@@ -436,7 +436,7 @@ void uaio_hint_freed(uintptr_t at, size_t bytes)
 }
 
 /*
- * Rings
+ * Hints about rings
  */
 
 void uaio_hint_overflowed(void)

@@ -47,7 +47,7 @@ bool uaio_hint_wants(const struct uaio_sqe *sqe);
  */
 void uaio_hint_submit(const struct uaio_sqe *sqe, uint32_t record,
 		      uint32_t stack, bool is_ordered);
-/* The record ends. */
+/* The library drops this record: forget its note. */
 void uaio_hint_end(uint32_t record);
 
 /* The program closes the descriptors from first to last. */
@@ -70,8 +70,8 @@ bool uaio_hint_may_have(uintptr_t at, size_t bytes);
 void uaio_hint_freed(uintptr_t at, size_t bytes);
 
 /*
- * Completions found no room in the completion ring. Only now a system call moves them
- * into the ring.
+ * Called when a system call moves completions to the completion ring that found no room
+ * there when they were posted.
  */
 void uaio_hint_overflowed(void);
 

@@ -61,8 +61,8 @@ static bool is_large(const struct uaio_check_part *part)
 }
 
 /*
- * relaxed: another thread may free the memory. The program must order this free after
- * the submission.
+ * relaxed: the program must order a free of the memory after the submission, so the
+ * thread that frees the memory sees the counters.
  */
 static void count(const struct uaio_check_part *part, uint32_t by)
 {

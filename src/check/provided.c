@@ -157,7 +157,7 @@ static bool is_alive(const struct uaio_check_provided *group)
 }
 
 /*
- * Groups
+ * Recording the buffers of a group
  */
 
 static void drop_all_locked(struct uaio_check_provided *group)
@@ -299,7 +299,7 @@ void uaio_check_provided_end(struct uaio_check_provided *group)
 }
 
 /*
- * Memory that ends
+ * Memory of provided buffers that the program frees
  */
 
 static bool is_provided(const void *arg, const struct uaio_check_part *part)
@@ -383,8 +383,8 @@ void uaio_check_say_chosen(const struct uaio_check_ended *ended,
 	};
 
 	/*
-	 * The memory is readable again: the program may have mapped new memory for the
-	 * buffer.
+	 * If the unmapped memory is readable again, report nothing: the program may
+	 * have mapped new memory for the buffer.
 	 */
 	if (ended->end == UAIO_CHECK_UNMAPPED &&
 	    uaio_can_read(ended->at, ended->bytes))

@@ -391,7 +391,7 @@ void uaio_check_report(const struct uaio_check_report *report)
 
 	if (report->kind != UAIO_CHECK_KIND_MADE && !is_new(report))
 		return;
-	/* The text does not fit on a small stack. */
+	/* Map memory for the text, as it does not fit on a small stack. */
 	text = sys_mmap(NULL, sizeof(*text), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS);
 	if (sys_is_map_error(text))

@@ -373,8 +373,8 @@ bool uaio_check_has_returned(const struct uaio_check_walk *walk,
 			return walk->frames[i].pc != holder->pc;
 	}
 	/*
-	 * It is not known whether the frame still exists: the walk may have ended
-	 * before it reached this frame.
+	 * The frame may still exist, because the walk may have ended before it reached
+	 * this frame.
 	 */
 	return false;
 }

@@ -56,7 +56,7 @@ static void take(const void *at)
 		__tsan_acquire((void *)(uintptr_t)at);
 }
 
-/* liburing */
+/* Functions of liburing by which a program gets completions */
 
 struct cqe;
 struct time;

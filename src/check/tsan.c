@@ -413,7 +413,10 @@ bool uaio_tsan_get_race(void *report, uintptr_t *ret_at)
 		if (!tsan.get_access(report, i, &thread, &at, &unused, &unused,
 				     &unused, trace, 1))
 			return false;
-		/* The two accesses overlap, so both contain the higher address. */
+		/*
+		 * The two accesses overlap, so both contain the higher of their two
+		 * addresses.
+		 */
 		if ((uintptr_t)at > *ret_at)
 			*ret_at = (uintptr_t)at;
 		is_of_request |= is_request(report, nr_threads, thread);

@@ -25,12 +25,12 @@ enum {
 	UAIO_HAPPENS_BEFORE = UAIO_OF_HELGRIND | (256 + 33),
 	UAIO_HAPPENS_AFTER = UAIO_OF_HELGRIND | (256 + 34),
 
-	/* helgrind's */
+	/* client requests of helgrind */
 	UAIO_HELGRIND_UNTRACK = UAIO_OF_HELGRIND | (256 + 39),
 	UAIO_HELGRIND_TRACK = UAIO_OF_HELGRIND | (256 + 40),
 	UAIO_HELGRIND_GET_ABITS = UAIO_OF_HELGRIND | (256 + 46),
 
-	/* drd's */
+	/* client requests of drd; FORGET has a number in helgrind's range */
 	UAIO_DRD_FORGET = UAIO_OF_HELGRIND | 0,
 	UAIO_DRD_THREAD_ID = UAIO_OF_DRD | 1,
 	UAIO_DRD_UNTRACK = UAIO_OF_DRD | 2,
