@@ -345,8 +345,8 @@ void uaio_former_start(void)
 	struct uaio_attributes attributes;
 
 	/*
-	 * relaxed: the ids are changed by this thread, or by a thread that this thread
-	 * creates later
+	 * relaxed: if another thread changes the ids while the library starts, the change
+	 * counts as earlier
 	 */
 	if (load_relaxed(&uaio_former_is_watched) ||
 	    !uaio_attributes_ask(&attributes) ||
