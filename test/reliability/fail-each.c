@@ -363,11 +363,14 @@ static void add_site(unsigned workload, const struct fail_site *site,
 			 * With ENOSYS, all calls with the same number fail. So each
 			 * number needs only one case with ENOSYS.
 			 */
-			if (kind->errors[i] == ENOSYS &&
-			    is_absent[kind->nr % NR_CALLS_MAX])
-				continue;
-			is_absent[kind->nr % NR_CALLS_MAX] |=
-				kind->errors[i] == ENOSYS;
+			if (kind->errors[i] == ENOSYS) {
+				bool *is_done =
+					&is_absent[kind->nr % NR_CALLS_MAX];
+
+				if (*is_done)
+					continue;
+				*is_done = true;
+			}
 			add_case(workload, site->key, n, kind->errors[i]);
 		}
 		add_case(workload, site->key, n, FAIL_DELAY);
