@@ -4,9 +4,11 @@
 What the tree has of findings already does not matter: a new one is demanded.
 """
 import os
+import re
 import shutil
 import stat
 import tempfile
+from typing import Callable, NamedTuple
 
 from tree import Tree
 
@@ -19,14 +21,25 @@ SLASH = "/"
 LATER = "TO" + "DO"
 GONE = "GONE" + ".md"
 
+
+class Planting(NamedTuple):
+    check: str
+    sentence: str
+    path: str
+    line: int | None
+    function: Callable
+    is_alone: bool
+    """It may change other files than a new one of its own."""
+
+
 PLANTINGS = []
 
 
-def plant(check, sentence, path, line):
+def plant(check, sentence, path, line, is_alone=True):
     """Registers a planting: a function of a Copy, and what it must lead to."""
 
     def register(function):
-        PLANTINGS.append((check, sentence, path, line, function))
+        PLANTINGS.append(Planting(check, sentence, path, line, function, is_alone))
         return function
 
     return register
@@ -57,7 +70,9 @@ def file_with(check, sentence, path, *lines, line="last"):
     text = SPDX + "".join(part + "\n" for part in lines)
     if line == "last":
         line = len(lines) + 1
-    plant(check, sentence, path, line)(lambda copy: copy.write(path, text))
+    is_new = "planted" in path
+    path = path.replace("planted.", f"planted{len(PLANTINGS)}.")
+    plant(check, sentence, path, line, not is_new)(lambda copy: copy.write(path, text))
 
 
 for sentence, name in (
@@ -180,9 +195,10 @@ for sentence, line, text in (
     ("a fault of an unknown build", 3,
      FAULT.replace("planted: ", "build: no\nplanted: ")),
 ):
-    plant("mutants", sentence, "test/mutants/planted.txt", line)(
-        lambda copy, text=text: copy.write(
-            "test/mutants/planted.txt", "#" + text))
+    name = f"planted{len(PLANTINGS)}"
+    plant("mutants", sentence, f"test/mutants/{name}.txt", line, False)(
+        lambda copy, name=name, text=text: copy.write(
+            f"test/mutants/{name}.txt", "#" + re.sub("planted", name, text)))
 
 
 def build_tool(copy, option):
@@ -299,9 +315,9 @@ def _(copy):
     copy.append("doc/design.md", "\n| 1 | `planted` | `flow/send.c` | |\n")
 
 
-def demand(tree, checks, planting, baseline):
-    """Returns what is wrong with how a planting was met, or None."""
-    check, _, path, line, function = planting
+def find(tree, checks, plantings, baseline):
+    """Plants mistakes for one check in a copy. Returns what was found anew."""
+    check = plantings[0].check
     if check not in baseline:
         baseline[check] = set(checks[check](tree))
     with tempfile.TemporaryDirectory(prefix="uaio-lint-") as root:
@@ -309,25 +325,42 @@ def demand(tree, checks, planting, baseline):
             os.makedirs(os.path.dirname(os.path.join(root, name)),
                         exist_ok=True)
             shutil.copyfile(tree.full(name), os.path.join(root, name))
-        function(Copy(root))
-        new = set(checks[check](Tree(root))) - baseline[check]
-    if any(f.path == path and line in (None, f.line) for f in new):
-        return None
-    return "\n".join(["not found; what was found anew:"]
-                     + [f"  {finding}" for finding in sorted(new)])
+        for planting in plantings:
+            planting.function(Copy(root))
+        return set(checks[check](Tree(root))) - baseline[check]
+
+
+def is_met(planting, found):
+    return any(each.path == planting.path and planting.line in (None, each.line)
+               for each in found)
 
 
 def run(tree, checks):
     results, baseline = [], {}
     # The baseline is that of a copy: nothing is built there.
     tree = Tree(tree.root, "no-build")
+    met = []
+    # New files go into one copy. Where one hides the mistake of another, each is alone.
+    for check in checks:
+        together = [each for each in PLANTINGS
+                    if each.check == check and not each.is_alone]
+        if together:
+            found = find(tree, checks, together, baseline)
+            met += [each for each in together if is_met(each, found)]
     for planting in PLANTINGS:
-        wrong = demand(tree, checks, planting, baseline)
-        print(f"{'FAIL' if wrong else 'ok':4}  {planting[0]}: {planting[1]}")
-        if wrong:
-            print(wrong, flush=True)
-        results.append(not wrong)
-    missing = set(checks) - {planting[0] for planting in PLANTINGS}
+        found = set()
+        is_ok = planting in met
+        if not is_ok:
+            found = find(tree, checks, [planting], baseline)
+            is_ok = is_met(planting, found)
+        print(f"{'ok' if is_ok else 'FAIL':4}  {planting.check}: {planting.sentence}",
+              flush=True)
+        if not is_ok:
+            print("not found; what was found anew:")
+            for each in sorted(found):
+                print(f"  {each}")
+        results.append(is_ok)
+    missing = set(checks) - {planting.check for planting in PLANTINGS}
     for name in sorted(missing):
         print(f"FAIL  {name}: nothing is planted for it")
         results.append(False)
