@@ -16,8 +16,9 @@ const struct difference differs_quota = {
 		"own memory. The kernel's `fs.aio-nr` does not count uaio's "
 		"contexts. `UAIO_MAX_NR` sets a limit for the process.\n"
 		"A program that opens `/proc/sys/fs/aio-nr` by the C library "
-		"reads the number of its own events. In `aio-max-nr` it reads "
-		"UAIO_MAX_NR, or 2147483647 if that is not set.",
+		"reads the number of events of its own contexts. In "
+		"`aio-max-nr` it reads UAIO_MAX_NR, or 2147483647 if that is "
+		"not set.",
 	.unless = "UAIO_MAX_NR=65536",
 };
 
@@ -59,10 +60,10 @@ const struct difference differs_poll_bits = {
 	.title = "A POLL that waited reports only the bits requested",
 	.text = "If a POLL request had to wait, its event has only the poll "
 		"bits that the program requested. The kernel also reports "
-		"other bits of the driver's wake-up. Test the bits that you "
-		"requested, not the whole result. The event may come a moment "
-		"after the wake-up, so an io_getevents that does not wait may "
-		"miss it.",
+		"other bits of the device driver's wake-up. Test the bits that "
+		"you requested, not the whole result. The event may come a "
+		"moment after the wake-up, so an io_getevents that does not "
+		"wait may miss it.",
 };
 
 const struct difference differs_poll_order = {
@@ -239,13 +240,14 @@ const struct difference differs_ring_first = {
 		"place among the requests of its socket. It waits for older "
 		"requests, and later requests wait for it. In the kernel it "
 		"begins after the other requests of its submission, and delays "
-		"none. A send with the flag begins after them in the library, "
-		"too, but delays later sends.\n"
+		"none. In the library, a send with the flag also begins after "
+		"the other requests of its submission, but later sends wait "
+		"for it.\n"
 		"A receive with the flag ignores SO_RCVLOWAT, and with MSG_OOB "
 		"does not poll first. It fails at once if its descriptor is no "
 		"socket, is not open for reading, or does not support a flag "
-		"of the read. Multishot requests with IOSQE_ASYNC poll first, "
-		"by these rules.",
+		"of the request. Multishot requests with IOSQE_ASYNC poll "
+		"first, by these rules.",
 };
 
 const struct difference differs_ring_commands = {
@@ -269,8 +271,8 @@ const struct difference differs_ring_mapped = {
 		"requests. Threads that wait on the ring get EBADF. The kernel "
 		"keeps a ring that is mapped, or whose descriptor another "
 		"process or a socket message has. Keep a descriptor open. A "
-		"duplicate above 4095 keeps the ring only if an earlier call "
-		"used that duplicate.",
+		"duplicate descriptor above 4095 keeps the ring only if an "
+		"earlier call used that duplicate.",
 };
 
 const struct difference differs_ring_polled = {
@@ -411,8 +413,9 @@ static const struct difference differs_closing = {
 	.title = "Closing a file may wait for a device that does not answer",
 	.text = "close(2) of a regular file, and dup2(2) onto its descriptor, "
 		"wait until the library has begun to execute the file's "
-		"requests: these use the descriptor. The wait is usually "
-		"short. It may last until the device answers in these cases:\n"
+		"requests, because the requests use that descriptor. The wait "
+		"is usually short. It may last until the device answers in "
+		"these cases:\n"
 		"- A sync, or a buffered or extending write, is queued behind "
 		"a write that the device has not answered.\n"
 		"- All workers are busy, as the process has more requests than "
@@ -465,8 +468,9 @@ static const struct difference differs_handlers = {
 		"Do not submit requests in a handler that interrupted malloc: "
 		"a request may need a new thread, and pthread_create calls "
 		"malloc.\n"
-		"Among pending real-time signals of one number, a thread gets "
-		"the one that arrived during a library call last.",
+		"If several real-time signals of one number are pending, a "
+		"signal that arrived during a library call is delivered after "
+		"the others.",
 };
 
 static const struct difference differs_realtime = {
@@ -504,8 +508,8 @@ static const struct difference differs_blocking_device = {
 		"- The terminal is in noncanonical mode, with VMIN above 1 or "
 		"with VTIME.\n"
 		"If input arrives while the process is in the background, a "
-		"read request fails with EIO, or SIGTTIN stops the process. A "
-		"read(2) that began in the foreground goes on.",
+		"read request fails with EIO, or SIGTTIN stops the process. In "
+		"the kernel, a read(2) that began in the foreground goes on.",
 };
 
 static const struct difference differs_old_fashion = {
@@ -523,10 +527,12 @@ static const struct difference differs_unseen = {
 		"by their own `syscall` instructions. The library replaces "
 		"such instructions for io_uring, but does not see other such "
 		"calls:\n"
-		"- Kernel AIO calls by such instructions reach the kernel.\n"
-		"- If such a close or dup2 replaces the file of a waiting "
-		"request, the request fails with EBADF. On FUSE and network "
-		"file systems, the request may be executed on the new file.\n"
+		"- Kernel AIO calls by the program's own instructions reach "
+		"the kernel.\n"
+		"- If a close or dup2 by such an instruction replaces the file "
+		"of a waiting request, the request fails with EBADF. On FUSE "
+		"and network file systems, the request may be executed on the "
+		"new file.\n"
 		"The library sees calls by syscall(2). With `uaio run --trap` "
 		"it sees all system calls.",
 };
@@ -536,10 +542,10 @@ static const struct difference differs_code = {
 	.text = "The library replaces the program's `syscall` instructions for "
 		"io_uring by jumps, which a program that reads its own code "
 		"finds. It also changes the loader's _dl_debug_state. "
-		"`--no-patch` and `--uring=never` turn both off. Memory for an "
-		"object's jumps stays mapped when the object is unloaded. A "
-		"replaced call needs a few KiB of stack, and debuggers cannot "
-		"show its callers.",
+		"`--no-patch` and `--uring=never` turn both off. Memory for "
+		"the jumps of a shared object stays mapped when the program "
+		"unloads the object. A replaced call needs a few KiB of stack, "
+		"and debuggers cannot show its callers.",
 };
 
 /* POSIX AIO, compared with glibc's */

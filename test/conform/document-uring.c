@@ -255,16 +255,21 @@ static const char *const others[] = {
 	"A request with several errors may report another one than in the "
 	"kernel, or report it earlier or later. A failed read or receive uses "
 	"up no provided buffer; in the kernel it may use one up.",
-	"In the kernel, workers execute drained requests (IOSQE_IO_DRAIN), "
-	"requests linked after one with IOSQE_ASYNC, and chains whose last "
-	"submission in a call has IOSQE_IO_LINK. A kernel worker does not wait "
-	"for O_NONBLOCK files or an epoll's events, ignores RWF_NOWAIT, and "
-	"writes all to a blocking pipe or socket. A bundle of sends fails "
-	"there with ECANCELED. The library executes such requests like any "
-	"others.",
-	"If one call submits a drained request, PROVIDE_BUFFERS, and "
-	"REMOVE_BUFFERS with IOSQE_ASYNC, REMOVE_BUFFERS removes the provided "
-	"buffers. The kernel executes REMOVE_BUFFERS before PROVIDE_BUFFERS.",
+	"A kernel worker lets a request fail with EAGAIN if an O_NONBLOCK "
+	"file is not ready, or an epoll has no event. It ignores RWF_NOWAIT, "
+	"writes all bytes to a blocking pipe or socket, and lets a bundle of "
+	"sends fail with ECANCELED. The library does none of this. The kernel "
+	"executes these requests in a worker:\n"
+	"  - requests with IOSQE_IO_DRAIN, and requests submitted after such "
+	"a request;\n"
+	"  - requests linked after one with IOSQE_ASYNC;\n"
+	"  - chains that a call leaves unfinished: its last submission has "
+	"IOSQE_IO_LINK.",
+	"A call may submit a request with IOSQE_IO_DRAIN, then "
+	"PROVIDE_BUFFERS, then REMOVE_BUFFERS with IOSQE_ASYNC. The library "
+	"executes them in this order, so the provided buffers are removed. In "
+	"the kernel, REMOVE_BUFFERS is executed before PROVIDE_BUFFERS, and "
+	"fails with ENOENT.",
 	"A bundle (IORING_RECVSEND_BUNDLE) with IOSQE_ASYNC that sends nothing "
 	"has the result 0; in the kernel, ECANCELED.",
 	"A bundle that receives with MSG_WAITALL selects all its buffers when "
@@ -303,10 +308,10 @@ static const char *const others[] = {
 	"In an epoll, a descriptor of the library stands for an io_uring. If "
 	"the program replaces this descriptor, the epoll reports the ring "
 	"until the ring ends, and can neither change nor remove it (ENOENT).",
-	"After any io_uring in any epoll has had a completion, a multishot "
-	"poll of an epoll ends with its next completion. In the kernel, the "
-	"poll ends only after a ring in the polled epoll has made that epoll "
-	"ready.",
+	"A multishot poll of an epoll may end early. If meanwhile any io_uring "
+	"that is in any epoll has had a completion, the poll's next completion "
+	"is its last. In the kernel, the poll ends only after a ring in the "
+	"polled epoll has made that epoll ready.",
 	"If another thread completes the TIMEOUT request that ends a wait, the "
 	"wait may return before requests linked to the timeout have begun.",
 	"If a call submits a timeout of a few nanoseconds and waits, the "
