@@ -17,9 +17,9 @@
  * has the group, the test case, the difference, the setting that removes the
  * difference, and the setting that the difference needs. The next field names the only
  * file system on which the test case shows the difference, or is empty. Then follow
- * pairs of fields: the kernel's and uaio's. --differences prints doc/differences.md.
- * --library prints the path of the library that answers, so that the caller can check
- * it.
+ * pairs of fields: first what the kernel gives, then what uaio gives. --differences
+ * prints doc/differences.md. --library prints the path of the library that answers, so
+ * that the caller can check it.
  */
 #include <dlfcn.h>
 #include <errno.h>

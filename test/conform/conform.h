@@ -181,8 +181,9 @@ void make_uring_matrix(void);
 void make_posix(void);
 
 /*
- * Appends a test case to an array with space for nr_max test cases and a last one
- * without a name. The format and its arguments give the new test case's name.
+ * Appends a test case to an array with space for nr_max test cases and for the last
+ * element, which has no name. The format and its arguments give the new test case's
+ * name.
  */
 __attribute__((format(printf, 4, 5))) void add_row(struct row rows[],
 						   size_t nr_max,
@@ -266,7 +267,7 @@ void result_is_open(const struct iocb *cb);
 /*
  * Return: the event's res, or RESULT_OPEN if the test case has called result_is_open()
  * for the request. For a poll, only the bits that the poll's mask requests: the kernel
- * may report more (poll_reports_wake_up()).
+ * may report more bits, as the test case poll_reports_wake_up() shows.
  */
 long long result_as_asked(const struct io_event *event);
 /*
@@ -343,8 +344,8 @@ void *pages_of(size_t nbytes, int prot);
  */
 pid_t fork_helper(void);
 /*
- * Waits until the thread sleeps. Only one of the calls that the thread will make now
- * may sleep. So the caller knows in which call the thread sleeps.
+ * Waits until the thread sleeps. Call this only if exactly one of the next calls of the
+ * thread can sleep. Then the thread sleeps in that call.
  */
 void wait_asleep(pid_t task);
 /*
@@ -362,10 +363,10 @@ int in_child(int (*fn)(void));
 void stay_on_this_cpu(void);
 void need_root(void);
 /*
- * Fields of a test case may need a kernel version, and are left out before it. Linux
- * 6.9 has RWF_NOAPPEND, and refuses files without read_iter. Linux 6.10 supports
- * RWF_NOWAIT for timerfds and for all files that supported it before. Linux 6.18 has
- * RWF_NOSIGNAL, the last flag that test cases use.
+ * A field of a test case may need a kernel version. On an older kernel the test case
+ * leaves the field out. Linux 6.9 has RWF_NOAPPEND, and refuses files without
+ * read_iter. Linux 6.10 supports RWF_NOWAIT for timerfds and for all files that
+ * supported it before. Linux 6.18 has RWF_NOSIGNAL, the last flag that test cases use.
  */
 bool is_kernel_of_6_9(void);
 bool is_kernel_of_6_10(void);
@@ -379,8 +380,8 @@ void need_kernel_of(bool is_kernel, const char *version);
 void count_sigpipe(void);
 extern volatile sig_atomic_t nr_sigpipe;
 /*
- * Gives the test case its own mount namespace. So the mounts that the test case makes
- * end with it.
+ * Gives the test case its own mount namespace. So its mounts disappear when the test
+ * case ends.
  */
 void need_private_mounts(void);
 

@@ -132,7 +132,7 @@ static bool shows(const struct row *row, const struct difference *difference)
 
 /*
  * Prints the fields by which the test case shows the difference.
- * Return: whether there are any that the document shows.
+ * Return: whether it printed a field, because the document leaves out some fields.
  */
 static bool print_row(const struct row *row, const char *reference,
 		      const struct difference *difference)

@@ -73,9 +73,9 @@ int next_hand(void);
 void note_written(const char *key, long long nbytes, long long offset,
 		  long long res);
 /*
- * Declares that a short write may have changed bytes beyond its result (.left). From
- * then on a short write prints .left only if it has data that is neither a write's nor
- * zero. A failed write always prints .left only then.
+ * The field .left shows the bytes of a write's range beyond its result. After this
+ * call, a short write prints .left only if some bytes there are neither zero nor data
+ * of a write. A failed write always follows this rule.
  */
 void what_is_left_is_open(void);
 

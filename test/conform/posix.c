@@ -139,8 +139,8 @@ sigset_t block_signal(int signo)
 }
 
 /*
- * Send the signal several times: when the sleeper sleeps first, it may wait for a lock,
- * and not be in the call under test.
+ * Send the signal several times: the first time that the sleeper sleeps, it may wait
+ * for a lock, before it makes the call under test.
  */
 static void signal_sleeper(const struct waker *waker)
 {

@@ -48,8 +48,8 @@ bool is_over(const struct aiocb *cb);
 /* Waits until the request is complete, then prints its state. */
 void note_end(const char *key, const struct aiocb *cb);
 /*
- * Prints the result of a call that submits: "refused,EINVAL", or what note_end()
- * prints.
+ * Prints "refused" and the error if the submission failed: "refused,EINVAL". Otherwise
+ * does what note_end() does.
  */
 void note_try(const char *key, int ret, const struct aiocb *cb);
 
@@ -79,8 +79,8 @@ struct waker {
 void wake_this(struct waker *waker);
 /*
  * Starts a waker thread that sends several signals to the calling thread. Before each
- * signal, the waker waits until the calling thread sleeps. After the last signal it
- * waits so once more, and then completes the read.
+ * signal, the waker waits until the calling thread sleeps. After the last signal, the
+ * waker waits again until the calling thread sleeps, and then completes the read.
  */
 void signal_this_and_end(struct waker *waker);
 

@@ -75,7 +75,8 @@ static void give(const struct ends *ends, const struct stream_kind *kind)
 }
 
 /*
- * Waits until the file polls ready, and then reads: a timer takes time to expire.
+ * Waits until the file polls ready, because a timer takes time to expire. Then reads
+ * the file.
  */
 static void read_ready(const struct stream_kind *kind)
 {

@@ -139,8 +139,8 @@ static void cancel_one_of_many(void)
 	note_pending("others", ctx);
 	REQUIRE(write(fds[1], "x", 1) == 1);
 	/*
-	 * Wait for these two events: under uaio, a thread of the library may only now
-	 * be executing the requests.
+	 * Wait for the events of the two other requests: under uaio, a thread of the
+	 * library may still be executing these requests.
 	 */
 	note_result("then", reap(ctx, 2, others));
 }

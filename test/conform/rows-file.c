@@ -160,8 +160,9 @@ static void fifo_packets(void)
 }
 
 /*
- * Reads of these files never end. On Linux 6.9 or later the library refuses such reads,
- * as kernel AIO does; otherwise close() would wait for them.
+ * Reads of the kernel's log and trace (/proc/kmsg, trace_pipe) may wait for ever. On
+ * Linux 6.9 or later the library refuses such reads, as kernel AIO does; otherwise
+ * close() would wait for them.
  */
 static void endless_files(void)
 {
@@ -177,7 +178,7 @@ static void endless_files(void)
 		skip("no-tracefs");
 	}
 	kmsg = open("/proc/kmsg", O_RDONLY);
-	/* on the whole machine, only one process at a time may open this file */
+	/* Only one process at a time may open this file, so repeat after EBUSY. */
 	do {
 		trace = open("tracing/trace_pipe", O_RDONLY);
 	} while (trace < 0 && errno == EBUSY && sched_yield() == 0);
@@ -230,7 +231,10 @@ static void pipe_nonblock(void)
 	try_one("full", ctx, &cb);
 }
 
-/* Ways to set O_NONBLOCK on a file. The library notices only the first one. */
+/*
+ * Ways to set O_NONBLOCK on a file. The library notices only fcntl() on the descriptor
+ * of the request.
+ */
 enum way { BY_FCNTL, BY_DUPLICATE, BY_IOCTL, BY_ANOTHER_PROCESS };
 
 static void set_nonblock(int fd, enum way way)

@@ -72,7 +72,7 @@ static void flags_nowait(void)
 	REQUIRE(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
 	rd.aio_offset = 0;
 	/*
-	 * There is no test case for a read of data outside the page cache: read-ahead
+	 * No test case reads data outside the page cache with RWF_NOWAIT: read-ahead
 	 * decides whether such a read succeeds or fails with EAGAIN.
 	 */
 }

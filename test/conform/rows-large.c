@@ -163,8 +163,8 @@ static void empty_pieces(void)
 	int fd = large_file("f", LARGE, O_RDWR);
 
 	/*
-	 * First three pieces (of an iovec) before, after and across a segment border;
-	 * then many pieces.
+	 * Put pieces of 0 bytes at the start of the iovec, at a segment border, inside
+	 * segments and at the end: up to 500 in a row.
 	 */
 	add_pieces(&some, 3, 0);
 	add_pieces(&some, 1, SEGMENT);
@@ -301,7 +301,8 @@ static void direction(void)
 }
 
 /*
- * One piece of the iovec is inaccessible memory, but the file ends before that piece.
+ * A part of the read's memory is inaccessible, but the file ends before the read
+ * reaches that part.
  */
 static void bad_behind_end(void)
 {

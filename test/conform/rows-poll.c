@@ -115,7 +115,7 @@ static void poll_later(void)
 
 /*
  * Polls a pipe, and makes the pipe readable.
- * Return: how many events an io_getevents that does not wait then finds.
+ * Return: how many events io_getevents() then finds without waiting.
  */
 static int poll_and_look_once(void)
 {

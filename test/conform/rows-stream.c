@@ -264,8 +264,8 @@ static const struct situation situations[] = {
 		{ PUT, 1 }, { READ, 128 }, { END, 3 }, { NONBLOCK, 0 },
 		{ READ, 128 }, { WAITS, 4 }, { PUT, 1 }, { END, 4 }) },
 	/*
-	 * The timer expires at some later time. So, unlike the test case above, this
-	 * one does not start the timer before a read with O_NONBLOCK.
+	 * Do not start the timer again before a read with O_NONBLOCK: whether such a
+	 * read fails would depend on when the timer expires.
 	 */
 	{ "a timer's read does not wait once O_NONBLOCK was set by ioctl",
 	  TIMERFD,

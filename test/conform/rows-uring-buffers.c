@@ -968,8 +968,9 @@ static void shots_by_a_worker(void)
 	shots_to(&ring, 1, fd)->flags |= IOSQE_ASYNC;
 	note_result("submitted", uring_submit(&ring));
 	/*
-	 * A program cannot see whether the worker has made its first attempt to read.
-	 * If the worker makes it later, the result is the same.
+	 * Wait, so that the worker makes its first attempt to read before the data
+	 * arrives. The program cannot see whether the worker has tried. A later attempt
+	 * has the same result.
 	 */
 	usleep(20000);
 	for (i = 0; i < 3; i++) {

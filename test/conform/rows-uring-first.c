@@ -125,8 +125,8 @@ static void receives(void)
 }
 
 /*
- * In the kernel, a receive that polls first starts after a later receive without that
- * flag. In uaio the two receives start in the order of submission.
+ * In the kernel, a receive with IORING_RECVSEND_POLL_FIRST starts after a later receive
+ * without this flag. In uaio the two receives start in the order of submission.
  */
 static void order(void)
 {
@@ -145,7 +145,10 @@ static void order(void)
 	note("second", second[0]);
 }
 
-/* A send that polls first sends its message after later sends without that flag. */
+/*
+ * A send with IORING_RECVSEND_POLL_FIRST sends its message after later sends without
+ * this flag.
+ */
 static void order_of_sends(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -170,7 +173,9 @@ static void fill(const int fds[2])
 		REQUIRE(recv(fds[1], got, PART, MSG_WAITALL) == PART);
 }
 
-/* A send that polls first does not delay a later send without that flag. */
+/*
+ * A send with IORING_RECVSEND_POLL_FIRST does not delay a later send without this flag.
+ */
 static void held_up(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -186,7 +191,10 @@ static void held_up(void)
 	note_cqes("cqe", &ring, 2);
 }
 
-/* A cancel request in the same submission must find the send that polls first. */
+/*
+ * A cancel request in the same submission must find the send with
+ * IORING_RECVSEND_POLL_FIRST.
+ */
 static void cancelled_at_once(void)
 {
 	struct uring ring = new_uring(8, 0);

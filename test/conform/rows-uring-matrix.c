@@ -466,7 +466,7 @@ static void make_rows_of(const struct uring_op *op)
 		&(struct row){ .run = spoil_fields, .about = op },
 		"%s with each field spoilt", op->name);
 	/*
-	 * Not for zero-copy sends: they post a second completion when the data has
+	 * Leave out zero-copy sends. They post a second completion when the data has
 	 * left, and a drain waits for this second completion.
 	 */
 	if (op->opcode != IORING_OP_SEND_ZC &&

@@ -273,9 +273,9 @@ static void sockets_that_listen(void)
 }
 
 /*
- * Two requests wait on a listening socket: an accept, and a send that polls first.
- * Later sends, receives, reads and writes on the socket must not wait for these two
- * requests.
+ * Two requests wait on a listening socket: an accept, and a send with
+ * IORING_RECVSEND_POLL_FIRST. Later sends, receives, reads and writes on the socket
+ * must not wait for these two requests.
  */
 static void behind_what_waits_to_listen(void)
 {

@@ -129,8 +129,9 @@ static void at_the_end(void)
 }
 
 /*
- * Completions overflow, those of single size first. If a completion of double size
- * overflows a full ring, Linux 6.18 may overwrite a slot that the client has not read.
+ * Completions of single and double size overflow the ring in turn, beginning with
+ * single size. In another order, Linux 6.18 may overwrite a slot that the client has
+ * not read, when a completion of double size overflows.
  */
 static void overflows(void)
 {

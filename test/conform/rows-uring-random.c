@@ -275,8 +275,9 @@ static struct io_uring_sqe *removes(struct uring *ring, int group)
 
 /*
  * The second request of a chain starts only when all requests of its submission have
- * started. After a drain, the first request that the program submits also starts only
- * then. The requests that follow it do not wait.
+ * started. The first request that the program submits after a drain waits for its
+ * submission in this way, too. The requests that follow this first request start at
+ * once.
  */
 static void starts_at_the_end(void)
 {

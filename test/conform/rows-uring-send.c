@@ -292,8 +292,9 @@ static void shots_nowhere(void)
 }
 
 /*
- * Bundles with IOSQE_ASYNC. If the socket has no room, the bundle waits. If it has
- * room, the kernel's worker cannot send a bundle.
+ * Bundles with IOSQE_ASYNC. A send waits while its socket has no room. Once the socket
+ * has room, the send fails with ECANCELED, because the kernel's worker finds no
+ * buffers.
  */
 static void bundles_of_threads(void)
 {

@@ -59,7 +59,7 @@ enum {
 	EPOLL = 1 << 27,
 	MQUEUE = 1 << 28,
 	PIDFD = 1 << 29,
-	WALL_TIMERFD = 1 << 30, /* cancelled when the clock is set */
+	WALL_TIMERFD = 1 << 30, /* TFD_TIMER_CANCEL_ON_SET */
 
 	PIPES = PIPE | FIFO | PIPE_SPLICED,
 	TWO_WAY = UNIX_STREAM | TCP, /* byte streams */
