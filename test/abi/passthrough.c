@@ -88,7 +88,7 @@ static void test_errno(void)
 	long bad = 1 << 20; /* no descriptor */
 
 	assert(fd >= 0);
-	/* A call that succeeds must leave errno as it was: ENOTTY. */
+	/* A call that succeeds must leave errno as call() has set it: ENOTTY. */
 	expect(SYS_getpid, ARGS(0), getpid(), ENOTTY);
 	expect(SYS_lseek, ARGS(fd, 4096, SEEK_SET), 4096, ENOTTY);
 	/*

@@ -147,7 +147,10 @@ static void expect_plain_descriptors(void)
 	assert(fd == lowest && close(fd) == 0);
 }
 
-/* Open files that the library must leave to the kernel. */
+/*
+ * Make calls that the library must leave to the kernel: they open other files, or open
+ * a quota file for more than reading.
+ */
 static void open_others(void)
 {
 	const char *volatile nothing = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Case: a thread that submitted a poll with an eventfd calls poll(), ppoll() or
- * epoll_pwait2() with a bad address. The memory there was never mapped, or is unmapped
- * while the thread sleeps. The calls must fail with EFAULT.
+ * epoll_pwait2() with a bad address. The memory there becomes inaccessible before the
+ * call, or while the thread sleeps. The calls must fail with EFAULT.
  */
 #include <errno.h>
 #include <poll.h>
@@ -50,8 +50,8 @@ static void sleep_without_memory(int event, int epoll)
 	REQUIRE(pthread_create(&thread, NULL, protect_asleep, slots) == 0);
 	host_step(1);
 	/*
-	 * The thread protect_asleep() may unmap the array before, during or after this
-	 * poll().
+	 * The thread protect_asleep() may make the array inaccessible before, during or
+	 * after this poll(). So this poll() fails or times out.
 	 */
 	REQUIRE(poll(slots, 1, SHORT_MS) <= 0);
 	REQUIRE(pthread_join(thread, NULL) == 0);

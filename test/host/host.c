@@ -30,8 +30,9 @@ enum { IS_SANITIZED = 0 };
 #endif
 
 /*
- * Options of ThreadSanitizer. It must accept that children of fork() start threads, and
- * that a request submitted in a signal handler may start a thread (doc/differences.md).
+ * Options of ThreadSanitizer. ThreadSanitizer must accept that children of fork() start
+ * threads. It must also accept that a request submitted in a signal handler may start a
+ * thread (doc/differences.md).
  */
 const char *__tsan_default_options(void);
 
@@ -51,7 +52,7 @@ void host_fail(const char *file, int line, const char *condition)
 			  file, line, condition, errno);
 
 	(void)!write(2, text, (size_t)nr);
-	/* Not exit(), which would wait for requests in flight. */
+	/* Do not call exit(), which would wait for requests in flight. */
 	raise(SIGKILL);
 	abort();
 }
@@ -77,7 +78,9 @@ unsigned host_rounds(unsigned n)
 {
 	if (IS_SANITIZED || getenv("HOST_FEW_ROUNDS"))
 		return (n + 9) / 10;
-	/* With HOST_DIRECT the writes go to the disk, so they take longer. */
+	/*
+	 * With HOST_DIRECT, writes go to the disk and take longer, so run fewer rounds.
+	 */
 	return getenv("HOST_DIRECT") ? (n + 3) / 4 : n;
 }
 

@@ -148,7 +148,7 @@ void jumps_anywhere(void)
 /*
  * Fork a child that sends the signal once this process's main thread sleeps in a system
  * call.
- * Return: the child's id.
+ * Return: the child's process ID.
  */
 static pid_t send_when_asleep(int sig, int value)
 {
@@ -288,8 +288,8 @@ static uint32_t nr_late; /* atomic */
 
 /*
  * glibc's seteuid() sends each thread a signal, and waits until each has changed its
- * ids. The thread of answer_late() blocks this signal until it has sent SIGUSR1 to the
- * thread in seteuid().
+ * user id. The thread of answer_late() blocks this signal until it has sent SIGUSR1 to
+ * the thread in seteuid().
  */
 static void *answer_late(void *arg)
 {

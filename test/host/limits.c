@@ -4,7 +4,7 @@
  * library must do the work in another way. Nothing may hang, and no request may be
  * lost.
  */
-/* before <linux/…> headers, which define some of its constants */
+/* Include this header before <linux/…> headers, which define some of its constants. */
 #include <sys/mount.h>
 
 #include "host.h"

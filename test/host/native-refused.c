@@ -34,7 +34,7 @@ enum { NR = 64, STATUS = 42 };
 /*
  * Make a system call that bypasses the library. The function must be inlined with a
  * constant `nr`. If the library does not know the number of a system call instruction,
- * it assumes that the instruction may change ids (proc/identity.h).
+ * it assumes that the instruction may change user or group ids (proc/identity.h).
  */
 static inline __attribute__((always_inline)) long
 native_call(long nr, long a, long b, long c, long d, long e)
@@ -305,11 +305,11 @@ void native_killed_later(void)
 }
 
 /*
- * If an instruction of the program could change ids without the library noticing, the
- * library queries the ids at each request. This program has no such instruction. So the
- * library must not query the ids: a filter would kill the process at capget. On
- * processors other than x86-64, the library assumes that every program has such an
- * instruction.
+ * If an instruction of the program could change user or group ids without the library
+ * noticing, the library queries the ids at each request. This program has no such
+ * instruction. So the library must not query the ids: a filter would kill the process
+ * at capget. On processors other than x86-64, the library assumes that every program
+ * has such an instruction.
  */
 
 static int work_without_queries(void *arg)
@@ -329,9 +329,9 @@ static int work_without_queries(void *arg)
 
 #if defined(__x86_64__)
 /*
- * The program loads an object that changes ids by an inline instruction. The library
- * finds that out when the program creates its next ring; from then on it queries the
- * ids.
+ * The program loads an object that changes user or group ids by an inline instruction.
+ * The library finds that out when the program creates its next ring; from then on it
+ * queries the ids.
  */
 static int work_after_loading(void *arg)
 {

@@ -23,7 +23,7 @@ struct place {
 
 struct context {
 	pthread_mutex_t lock;
-	size_t bytes; /* of the memory that is mapped for the context */
+	size_t bytes; /* size of the mapping that holds the context */
 	unsigned nr;
 	const struct aiocb **list; /* argument of aio_suspend */
 	struct place places[];
@@ -111,7 +111,7 @@ long posix_submit(aio_context_t ctx, const struct iocb *iocb)
 /*
  * Write the events of up to nr completed requests to `events`, and free their slots.
  * Requests in flight stay.
- * Return: how many events were written.
+ * Return: how many events were written. *ret_nr_pending: the requests in flight.
  */
 static long take(struct context *context, long nr, struct io_event *events,
 		 int *ret_nr_pending)

@@ -205,7 +205,8 @@ static void closing_waits_until_it_is_made(void **state)
 		unit_thread_start(&thread, close_it, &old);
 		unit_await_sleep(&thread);
 		/*
-		 * close() must still wait, and its descriptor must still be open.
+		 * close() must still wait for the held segments, and its descriptor
+		 * must still be open.
 		 */
 		assert_int_equal(sys_fstat(old, &st), 0);
 		slowfs_release(fs, shapes[i].op);
@@ -330,7 +331,7 @@ static int make(void)
 
 static int run(void)
 {
-	/* run before the library has started */
+	/* These tests run before the library has started. */
 	const struct CMUnitTest first[] = {
 		UNIT_TEST(the_threads_there_are_make_all),
 	};

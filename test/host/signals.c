@@ -468,14 +468,15 @@ void ioprio_stays(void)
 }
 
 /*
- * glibc's setuid() signals all threads, the library's included, to change their ids.
+ * glibc's setuid() signals all threads, the library's included, to change their user
+ * ids.
  */
 
 enum { NOBODY = 65534 };
 
 /*
- * glibc skips a thread that is about to exit. So wait until the thread has the new ids
- * or has ended.
+ * glibc skips a thread that is about to exit. So wait until the thread has the new user
+ * ids or has ended.
  */
 static void check_ids(pid_t tid)
 {

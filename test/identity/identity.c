@@ -88,7 +88,7 @@ static void take_fsuid(void)
 }
 #endif
 
-/* Change the ids of this thread only, by system calls of its own. */
+/* Change the user and group ids of this thread only, by system calls of its own. */
 static void take_ids(void)
 {
 	must(syscall(SYS_setgroups, 0, NULL) == 0, "drop groups");
@@ -96,7 +96,7 @@ static void take_ids(void)
 	must(syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY) == 0, "set uids");
 }
 
-/* Change the ids of all threads: the C library's functions do so. */
+/* Change the user and group ids of all threads: the C library's functions do so. */
 static void take_ids_of_all(void)
 {
 	must(setgroups(0, NULL) == 0, "drop groups");
@@ -105,8 +105,8 @@ static void take_ids_of_all(void)
 }
 
 /*
- * Change the effective ids of all threads. The saved ids stay, so the process can take
- * its former ids back.
+ * Change the effective user and group ids of all threads. The saved ids stay, so the
+ * process can take its former ids back.
  */
 static void lower_ids_of_all(void)
 {
@@ -174,7 +174,8 @@ static void change_umask(void)
 }
 
 /*
- * Change the ids, then change them back. Requests must run with the restored ids.
+ * Change the user and group ids, then change them back. Requests must run with the
+ * restored ids.
  */
 static void come_back(void)
 {
@@ -189,7 +190,7 @@ static void change_nothing(void)
 
 /*
  * A call of seteuid() that changes nothing. From now on the library expects that the C
- * library may change the ids of all threads.
+ * library may change the user ids of all threads.
  */
 static void change_nothing_of_all(void)
 {
@@ -238,7 +239,10 @@ enum op {
 	CREATE,
 	MKDIR,
 	UNLINK,
-	/* requests by path on a FUSE server, which sees the ids of the submitter */
+	/*
+	 * requests by path on a FUSE server, which sees the user and group id of the
+	 * submitter
+	 */
 	SERVED_OPEN,
 	SERVED_CREATE,
 	SERVED_MKDIR,
@@ -650,8 +654,8 @@ static void act(unsigned change, unsigned way, enum op op, int out)
 static struct slowfs *server; /* NULL: no FUSE server */
 
 /*
- * Print the ids with which the FUSE server got the call, and whether the child's
- * process made it.
+ * Print the user and group id with which the FUSE server got the call, and whether the
+ * child's process made it.
  */
 static void print_caller(enum op op, pid_t child)
 {
