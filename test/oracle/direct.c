@@ -146,8 +146,8 @@ static uint32_t begin_write(int64_t offset, int64_t bytes)
 }
 
 /*
- * Check L3 and L4 for the nr bytes that belong at `offset`; the last word may be
- * incomplete.
+ * Check the nr bytes that belong at `offset` of the file. Each whole word must be zero,
+ * or a write that has begun must have written it to this offset (invariants L3, L4).
  */
 static void check_words(const char *what, const char *bytes, int64_t nr,
 			int64_t offset)
@@ -408,8 +408,8 @@ static void close_number(struct thread *thread)
 }
 
 /*
- * After io_destroy, fill the requests' memory with the canary: no request may change it
- * later (L1).
+ * After io_destroy, fill the requests' memory with the canary: no request may change
+ * this memory later (invariant L1).
  */
 static void destroy_context(struct thread *thread)
 {

@@ -18,7 +18,8 @@ enum what { END, ACCEPT, RECEIVE, SEND };
 
 struct connection {
 	bool is_at_end;
-	size_t asked, answered, sent; /* bytes: in question, in answer, sent */
+	size_t asked, answered,
+		sent; /* bytes of question and answer; sent bytes */
 	char question[ASKED_BYTES + 1];
 	char *answer; /* owns */
 };

@@ -65,7 +65,7 @@ static void draw_range(size_t unit, size_t *ret_len, long long *ret_pos)
 		(long long)(draw((uint32_t)((AREA - MAX_LEN) / unit)) * unit);
 }
 
-/* O1, O3: in each batch, write a range, read it and sync. */
+/* Test the invariants O1 and O3: in each batch, write a range, read it and sync. */
 static void pairs(long rounds, int write_fd, int read_fd, size_t unit)
 {
 	struct batch b;
@@ -100,8 +100,8 @@ static void mode_batch(long rounds)
 }
 
 /*
- * O1: an O_DIRECT read must see a buffered write that was submitted before it to the
- * same file.
+ * Test the invariant O1: an O_DIRECT read must see a buffered write that was submitted
+ * before it to the same file.
  */
 static void mode_direct_read(long rounds)
 {
@@ -113,7 +113,8 @@ static void mode_direct_read(long rounds)
 }
 
 /*
- * O1 to O4: in each batch, several writes of one range, each followed by a read of it.
+ * Test the invariants O1 to O4: in each batch, several writes of one range, each
+ * followed by a read of it.
  */
 static void mode_deep(long rounds)
 {
@@ -195,8 +196,9 @@ static void *submit_in_turn(void *arg)
 }
 
 /*
- * O4: a read beyond the end of the file, then writes that extend it: an append, a write
- * that leaves a hole, or a direct write. The read must end at the old end.
+ * Test the invariant O4: a read beyond the end of the file, then writes that extend it:
+ * an append, a write that leaves a hole, or a direct write. The read must end at the
+ * old end.
  */
 static void mode_before(long rounds)
 {
@@ -230,8 +232,8 @@ static void mode_before(long rounds)
 }
 
 /*
- * O5: a direct write, and a direct read across the file's end, then buffered writes of
- * the same bytes.
+ * Test the invariant O5: a direct write, and a direct read across the file's end, then
+ * buffered writes of the same bytes.
  */
 static void mode_mixed(long rounds)
 {
@@ -268,8 +270,8 @@ static void mode_mixed(long rounds)
 }
 
 /*
- * O1 to O4, with several threads, each with its own context and its own descriptor of
- * one inode.
+ * Test the invariants O1 to O4 with several threads, each with its own context and its
+ * own descriptor of one inode.
  */
 static void mode_threads(long rounds)
 {
@@ -295,8 +297,8 @@ static void mode_threads(long rounds)
 }
 
 /*
- * O1, O2: appends through two descriptors and two contexts, then a read of all. Each
- * word of an appended record is the record's number.
+ * Test the invariants O1 and O2: appends through two descriptors and two contexts, then
+ * a read of all. Each word of an appended record is the record's number.
  */
 static void mode_append(long rounds)
 {
@@ -338,7 +340,10 @@ static void mode_append(long rounds)
 	close(fd);
 }
 
-/* O1, O2: overlapping direct writes that extend the file, then a read. */
+/*
+ * Test the invariants O1 and O2: overlapping direct writes that extend the file, then a
+ * read.
+ */
 static void mode_extend(long rounds)
 {
 	int fd = file_new(), direct = file_again(fd, O_RDWR | O_DIRECT);

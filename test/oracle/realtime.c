@@ -29,7 +29,7 @@ enum {
 	BYTES = 4096,
 	/*
 	 * A read takes about 12 ms. A read that waits until the kernel lets other
-	 * threads run takes 950 ms.
+	 * threads run takes 950 ms. PATIENCE_MS lies between these times.
 	 */
 	PATIENCE_MS = 500,
 	HANG_S = 100,

@@ -313,8 +313,9 @@ void __tsan_acquire(void *at);
 void *__tsan_get_current_fiber(void);
 
 /*
- * courier: the fiber. hold: if it is TO_BE_HELD, __tsan_acquire() holds the next thread
- * that has switched to `courier`. Both are atomic.
+ * courier: the address of uaio check's fiber for completed reads. hold: the case
+ * `beside` sets TO_BE_HELD. Then __tsan_acquire() stops the next thread that has
+ * switched to that fiber, until `beside` has called fork(). Both variables are atomic.
  */
 static void *courier;
 static enum { NOT_HELD, TO_BE_HELD, HELD } hold;

@@ -2,11 +2,13 @@
 /*
  * client WHEN FILTER: uses all functions of kernel AIO in a sandbox (seccomp filter)
  *
- * WHEN says when the filter is installed. `none`: never. `prctl` and `seccomp`: after
- * the program has opened its files; prctl() installs it for the only thread, seccomp()
- * for all threads. `late`: after the program's first requests. `before`: before the
- * program starts; the arguments that follow are a command, which is executed with the
- * filter.
+ * WHEN says when and how the program installs the filter:
+ *
+ * none     never
+ * prctl    when it has opened its files, by prctl(2), for its only thread
+ * seccomp  when it has opened its files, by seccomp(2), for all threads
+ * late     after its first requests, by prctl(2)
+ * before   by prctl(2), before it executes the command that follows FILTER
  *
  * FILTER is ACTION:CALL,... to refuse these system calls and allow all others, or
  * ACTION!CALL,... to allow only these. ACTION is `kill`, `trap` or the name of an

@@ -199,7 +199,7 @@ static int do_threads(void)
 		for (int i = 0; i < THREADS; i++)
 			(void)pthread_join(threads[i], NULL);
 	}
-	/* This ends, because the timer keeps sending signals. */
+	/* This loop ends, because the timer keeps sending signals. */
 	while (nr_handled < 10)
 		;
 	(void)timer_delete(timer);
