@@ -32,7 +32,8 @@
 enum {
 	STEPS = 40,
 	CHAIN_MAX = 3,
-	CHAIN_LONG = 6, /* longest chain in worlds of KIND_SKIP */
+	CHAIN_LONG =
+		6, /* longest chain with KIND_SKIP (IOSQE_CQE_SKIP_SUCCESS) */
 	NOTED_MAX = 64,
 	/*
 	 * only this many bytes of an array contain entries for buffers
@@ -115,7 +116,7 @@ void note_alone(const struct request *request, const struct io_uring_cqe *cqe)
 
 /*
  * Record that a request has ended without a completion (IOSQE_CQE_SKIP_SUCCESS). place:
- * its index in the world.
+ * the request's index in world.requests.
  */
 void note_silent(unsigned place)
 {
@@ -156,8 +157,8 @@ bool await(struct ring *ring, uint64_t patience_us)
 }
 
 /*
- * Return: the index of the descriptor in the world. The index shows the kind of file,
- * and is the same in every run; the descriptor is not.
+ * Return: the index of the descriptor in world.fds. Print the index and not the
+ * descriptor: the index shows the kind of file, and is equal in every run.
  */
 static int place_of(int fd)
 {
@@ -168,8 +169,8 @@ static int place_of(int fd)
 }
 
 /*
- * Print a number, or an offset in the arena. Print no other addresses, because they
- * differ from run to run.
+ * Print a number, or an offset in the arena, the memory that requests use. Print no
+ * other addresses, because they differ from run to run.
  */
 static void print_value(const char *name, uint64_t value)
 {
@@ -208,8 +209,8 @@ static uint64_t hash_memory(unsigned from)
 	uint64_t value;
 
 	/*
-	 * In a world that is traced, do not hash the memory: most of the trace would
-	 * consist of the reads for the hash.
+	 * In a world (scenario) that is traced, do not hash the memory: most of the
+	 * trace would consist of the reads for the hash.
 	 */
 	if (kind == KIND_TRACED)
 		return 0;
@@ -233,7 +234,7 @@ static void print_noted(unsigned place)
 }
 
 /*
- * Do one step of the world.
+ * Do one step of the world (scenario).
  * Return: whether the world goes on after it.
  */
 static bool step(struct ring *ring, unsigned number, uint64_t patience_us)
@@ -265,7 +266,7 @@ static bool step(struct ring *ring, unsigned number, uint64_t patience_us)
 	return has_ended || kind == KIND_TRACED;
 }
 
-/* The end of a world: print the contents of its files, pipes and sockets */
+/* The end of a world (scenario): print the contents of its files, pipes and sockets */
 
 static void print_file(const char *folder, const char *name)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The kinds of isolated worlds: features that only some of the worlds use. */
+/*
+ * The kinds of isolated worlds (scenarios): features that only some of the worlds use.
+ */
 #undef NDEBUG
 #include "fuzz.h"
 

@@ -3,9 +3,9 @@
  * Fills in a request of any kind, at random
  *
  * First each field gets a random value of its type. Then keep_inside() replaces values
- * that might affect something outside the world: paths and addresses of sockets come
- * from a list, memory is in the arena or not accessible, and lengths on a disk are
- * small.
+ * that might affect something outside the world (scenario): paths and addresses of
+ * sockets come from a list, memory is in the arena or not accessible, and lengths on a
+ * disk are small.
  */
 #undef NDEBUG
 #include "fuzz.h"
@@ -190,8 +190,8 @@ void make_arguments(void)
 		strcpy(local->sun_path, i % 3 ? "s" : "t");
 		bytes = sizeof(args.names[i]);
 		/*
-		 * The address of one of the world's own listening sockets, or port 0
-		 * (any).
+		 * The address of one of the listening sockets of this world (scenario),
+		 * or port 0 (any).
 		 */
 		if (i % 2) {
 			memset(local, 0, sizeof(*local));
@@ -448,8 +448,9 @@ static void inside_command(struct io_uring_sqe *sqe)
 	sqe->fd = socket_fd();
 	sqe->off = any(8) ? any(6) : few_bits();
 	/*
-	 * in isolated worlds, use only commands that the library has or that do not
-	 * exist
+	 * In isolated worlds (scenarios), replace the kernel's commands that the
+	 * library lacks by a command that does not exist. So the kernel and the library
+	 * give the same result.
 	 */
 	if (is_alone && sqe->off > 3)
 		sqe->off = 99;
@@ -502,8 +503,8 @@ static void inside_waits(struct io_uring_sqe *sqe)
 }
 
 /*
- * madvise(): only memory of the arena, because on other memory it might discard what
- * the program needs.
+ * madvise(): only the arena, which is memory for requests, because on other memory it
+ * might discard what the program needs.
  */
 static void inside_memory(struct io_uring_sqe *sqe)
 {
@@ -626,7 +627,7 @@ static void inside_rest(struct io_uring_sqe *sqe)
 		break;
 	}
 	case OP_WAITID:
-		sqe->len = any(4); /* without effect, as there is no child */
+		sqe->len = any(4); /* P_ALL to P_PIDFD; no child exists */
 		sqe->fd = (int)any(2);
 		sqe->splice_fd_in = any(2) ? 4 : (int)few_bits();
 		if (any(8))
@@ -713,8 +714,8 @@ static bool makes_fd(const struct io_uring_sqe *sqe)
 
 /*
  * A bug of the kernel: a zero-copy send with a drain, or queued after one, waits for
- * its own notification, and never ends. So a world has either drains or zero-copy
- * sends.
+ * its own notification, and never ends. So a world (scenario) has either drains or
+ * zero-copy sends.
  */
 static void avoid_drains(struct io_uring_sqe *sqe)
 {
@@ -728,7 +729,7 @@ static void avoid_drains(struct io_uring_sqe *sqe)
 
 /*
  * A read or write of an epoll waits in the kernel, but fails in the library. After such
- * a request the world must end, so make it rare.
+ * a request the world (scenario) must end, so make such requests rare.
  */
 static void avoid_epolls(struct io_uring_sqe *sqe)
 {

@@ -55,7 +55,7 @@ static long register_table(int fd, uint32_t opcode)
 	}
 }
 
-/* Return: whether the bytes at this address are in the arena. */
+/* Return: whether the bytes at this address are in the arena, the requests' memory. */
 static bool is_in_arena(uint64_t at, uint64_t bytes)
 {
 	return at >= (uintptr_t)arena && at < (uintptr_t)arena + ARENA &&
@@ -79,7 +79,10 @@ static long register_array(int fd)
 	if (is_alone && is_in_arena(arg.array.ring_addr, bytes))
 		arg.array.ring_addr =
 			(uintptr_t)arrays + (uint64_t)world.nr_arrays++ * ARRAY;
-	/* Fill the array with entries that describe buffers in the arena. */
+	/*
+	 * Fill the array with entries that describe buffers in the arena (the requests'
+	 * memory).
+	 */
 	if (is_there) {
 		struct io_uring_buf *bufs = (void *)arg.array.ring_addr;
 
@@ -190,8 +193,8 @@ long make_register(struct ring *ring, uint32_t *ret_opcode)
 			IORING_REGISTER_PBUF_RING }));
 	*ret_opcode = opcode;
 	/*
-	 * Isolated worlds do not make these calls. The library has no NAPI and no
-	 * zero-copy receives, and the count of an eventfd depends on time.
+	 * Isolated worlds (scenarios) do not make these calls. The library has no NAPI
+	 * and no zero-copy receives, and the count of an eventfd depends on time.
 	 */
 	if (is_alone && (opcode == 27 || opcode == 28 || opcode == 32 ||
 			 opcode == IORING_REGISTER_EVENTFD ||
@@ -225,7 +228,7 @@ long make_register(struct ring *ring, uint32_t *ret_opcode)
 		return register_cancel(ring->uring.fd);
 	case IORING_REGISTER_IOWQ_MAX_WORKERS:
 	case IORING_REGISTER_IOWQ_AFF: /* affects the whole process */
-	case 33: /* to resize the ring would move its memory */ return 0;
+	case 33: /* RESIZE_RINGS: would move the ring's memory */ return 0;
 	default: return register_words(ring->uring.fd, opcode);
 	}
 }

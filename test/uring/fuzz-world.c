@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Creates and removes the descriptors, the memory and the rings of a world. */
+/*
+ * Creates and removes the descriptors, the memory and the rings of a world (scenario).
+ */
 #undef NDEBUG
 #include "fuzz.h"
 
@@ -35,8 +37,8 @@ void close_fd(int fd)
 char *arena, *arrays;
 
 /*
- * Map the arena, and so much inaccessible memory around it that no request can reach
- * anything else.
+ * Map the arena, which is memory for requests, and so much inaccessible memory around
+ * it that no request can reach anything else.
  */
 void make_memory(void)
 {
@@ -201,7 +203,10 @@ bool open_ring(struct ring *ring)
 		params.cq_entries = 64u << any(3);
 	}
 	ret = uring_setup(is_alone ? 8 : 1u << any(7), &params);
-	/* A kernel may lack a flag, or its settings may forbid it. */
+	/*
+	 * A kernel may lack a flag, or its settings may forbid it. Then there is no
+	 * ring.
+	 */
 	if (ret < 0)
 		return false;
 	ret = uring_map(&ring->uring, (int)ret, &params);

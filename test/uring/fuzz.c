@@ -9,8 +9,8 @@
  * completion belongs to no request; if descriptors are left open; or if the process
  * dies.
  *
- * With a PATIENCE, in microseconds, it runs the worlds with numbers FIRST to LAST.
- * These are isolated: their results do not depend on time, and are printed
+ * With a PATIENCE, in microseconds, it runs the worlds (scenarios) with numbers FIRST
+ * to LAST. These are isolated: their results do not depend on time, and are printed
  * (fuzz-alone.c). fuzz.py compares the results of the kernel with those of the library.
  * A kind of worlds (fuzz-kind.c) may precede the SEED, as in skip:1.
  */
@@ -249,7 +249,7 @@ void submit(struct ring *ring, uint32_t nr)
 	(void)uring_publish(&ring->uring);
 }
 
-/* The end of a world: all requests are cancelled, and must end */
+/* The end of a world (scenario): all requests are cancelled, and must end */
 
 static void cancel_all(struct ring *ring)
 {
@@ -405,8 +405,8 @@ static void run(uint64_t count)
 }
 
 /*
- * Run isolated worlds. The random numbers of each world depend only on the seed and on
- * the world's number, not on earlier worlds.
+ * Run isolated worlds (scenarios). The random numbers of each world depend only on the
+ * seed and on the world's number, not on earlier worlds.
  */
 static void run_alone(uint64_t first, uint64_t last, uint64_t patience_us)
 {

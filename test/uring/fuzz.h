@@ -31,8 +31,8 @@
 #define EXTRA (UINT64_C(1) << 63)
 
 /*
- * Kinds of isolated worlds (fuzz-kind.c). Each kind has the features of KIND_PLAIN, and
- * those that its comment names.
+ * Kinds of isolated worlds, that is, of scenarios (fuzz-kind.c). Each kind has the
+ * features of KIND_PLAIN, and those that its comment names.
  */
 enum kind {
 	KIND_PLAIN,
@@ -87,16 +87,16 @@ struct world {
 };
 
 extern struct world world;
-extern char *arena; /* ARENA bytes of memory, without access before and after */
+extern char *arena; /* ARENA bytes for requests; no access before and after */
 /*
- * NR_ARRAYS arrays of ARRAY bytes. In an isolated world, each ring of provided buffers
- * is in one of these arrays. No request reads data into the arrays, so the client's
- * entries must stay unchanged.
+ * NR_ARRAYS arrays of ARRAY bytes. In an isolated world (scenario), each ring of
+ * provided buffers is in one of these arrays. No request reads data into the arrays, so
+ * the client's entries must stay unchanged.
  */
 extern char *arrays;
 /*
- * The world is isolated: it has few requests at a time, and its results do not depend
- * on time.
+ * The world (scenario) is isolated: it has few requests at a time, and its results do
+ * not depend on time.
  */
 extern bool is_alone;
 extern enum kind kind;
@@ -114,7 +114,10 @@ void take_all(struct ring *ring);
 /* Cancel all requests of a ring, and wait until they have completed. */
 void finish(struct ring *ring);
 
-/* fuzz-alone.c: runs an isolated world, and records how its requests complete */
+/*
+ * fuzz-alone.c: runs an isolated world (scenario), and records how its requests
+ * complete
+ */
 void live_alone(uint64_t patience_us);
 void note_alone(const struct request *request, const struct io_uring_cqe *cqe);
 void note_silent(unsigned place);
@@ -136,16 +139,17 @@ bool parse_seed(const char *text, uint64_t *ret_seed);
 bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us);
 
 /*
- * KIND_TRACED. The program stores to one of these marks before a world, before each
- * submission, and after its completions. So a trace of its memory accesses shows these
- * moments. print_traced() prints the addresses of the data that a world submits.
+ * KIND_TRACED. The program stores to one of these marks before a world (scenario),
+ * before each submission, and after its completions. So a trace of its memory accesses
+ * shows these moments. print_traced() prints the addresses of the data that a world
+ * submits.
  */
 enum mark { MARK_WORLD, MARK_BEGIN, MARK_END, NR_MARKS };
 
 void make_mark(enum mark mark);
 void print_traced(const struct ring *ring);
 
-/* fuzz-world.c: what belongs to a world */
+/* fuzz-world.c: what belongs to a world (scenario) */
 void close_fd(int fd);
 void make_memory(void);
 void make_world(void);

@@ -202,8 +202,9 @@ static void use_newer_mixed(void)
 }
 
 /*
- * liburing takes a ring's size from the parameters, not from the ring's memory, to
- * which anybody may write.
+ * io_uring_queue_mmap() must take the sizes of the queues from the parameters. The
+ * ring's memory holds the sizes, too, but any program that has mapped the ring can
+ * overwrite them. This test overwrites them first.
  */
 static void use_newer_sizes(void)
 {
