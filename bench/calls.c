@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * calls - measures how much time C library functions take in addition to their system
- * calls. The program itself uses no AIO and no io_uring. Run it twice: without the
- * library, and with the library loaded, whose wrappers interpose these functions.
+ * calls. The library's wrappers interpose these functions, so run the program twice:
+ * without the library, and with the library loaded. The program itself uses no AIO and
+ * no io_uring.
  *
  * For each function, the program measures slices: a slice is many calls of the
  * function, then as many bare system call instructions. The difference is the
@@ -124,7 +125,7 @@ static const struct function {
 	const char *name;
 	void (*prepare)(void);
 	long (*call)(unsigned i);
-	/* makes the system call of `call` by an inline instruction */
+	/* makes the same system call as call(), by an inline instruction */
 	long (*make)(unsigned i);
 } functions[] = {
 	{ "epoll_wait", prepare_nothing, call_epoll_wait, make_epoll_wait },

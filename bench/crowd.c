@@ -57,7 +57,7 @@ enum {
 	ANSWER_MAX = 512,
 	/* the body of an HTTP answer repeats after this many bytes */
 	PERIOD = 251,
-	/* connections opened at a time; a listen backlog is longer */
+	/* connections opened at a time; fewer than the server's listen backlog */
 	AT_ONCE = 500,
 	/* client addresses; each has about 28 000 ports to connect from */
 	ADDRESSES = 50,

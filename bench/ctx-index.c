@@ -21,8 +21,9 @@
 #include <string.h>
 
 /*
- * In the library's other files uaio_ctx_find() is find_by_index(). The function of that
- * name in aio/ctx.c, included below, gets another symbol.
+ * Calls of uaio_ctx_find() in the library's other files must reach find_by_index(), so
+ * find_by_index() gets the symbol uaio_ctx_find. The function uaio_ctx_find() of
+ * aio/ctx.c, which is included below, gets another symbol.
  */
 struct uaio_ctx;
 struct uaio_ctx *find_by_index(uint64_t handle) __asm__("uaio_ctx_find");
@@ -51,9 +52,9 @@ static void set_locked(struct uaio_ctxtab *tab, uint32_t id,
 #define uaio_ctxtab_free_id_locked reserve_locked
 #define uaio_ctxtab_set_locked set_locked
 /*
- * In aio/ctx.c, UAIO_DOOR would add kernel AIO to the library's table of interfaces.
- * Here it only makes of_table point to what would be added: this file adds index_door
- * instead.
+ * In aio/ctx.c, UAIO_DOOR would add the row of kernel AIO to the library's table of
+ * interfaces. Here the macro only makes of_table point to that row, because this file
+ * adds its own row, index_door.
  */
 #undef UAIO_DOOR
 #define UAIO_DOOR(row) static const struct uaio_door *const of_table = &(row)
@@ -75,7 +76,10 @@ static int start_with_index(void)
 	return of_table->start();
 }
 
-/* Both tables, of handles and of contexts, always have the same free ids. */
+/*
+ * The tables of handles and of contexts always have the same free ids. So both calls of
+ * uaio_ctxtab_free_id_locked() find the same id.
+ */
 static int reserve_locked(struct uaio_ctxtab *tab, uint32_t *ret_id)
 {
 	uint32_t id;
@@ -93,8 +97,8 @@ static void set_locked(struct uaio_ctxtab *tab, uint32_t id,
 		       struct uaio_ctx *ctx)
 {
 	/*
-	 * The address of the ring is the handle. The table `handles` stores it in place
-	 * of a context, and never accesses memory there.
+	 * The handle is the address of the ring. The table `handles` stores this address
+	 * in place of a context's address, and never accesses memory there.
 	 */
 	struct uaio_ctx *handle = ctx ? (void *)ctx->ring.map : NULL;
 

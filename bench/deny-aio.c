@@ -40,8 +40,9 @@
 enum { KILL = -1 };
 
 /*
- * Which system calls to deny. getopt_long() returns these values for the long options,
- * so they are larger than every character, which stands for a short option.
+ * Which system calls to deny. getopt_long() returns these values for the long options.
+ * For a short option it returns a character, so these values are larger than any
+ * character.
  */
 enum what { AIO = 256, URING, CONTAINER, OLD };
 
@@ -162,7 +163,7 @@ static int errno_named(const char *name)
 	return 0;
 }
 
-/* Return: 0, or a negative errno. */
+/* Return: 0, or a negative errno if libseccomp cannot add a rule. */
 static int refuse(scmp_filter_ctx filter, const int calls[], size_t nr,
 		  int error)
 {
@@ -175,7 +176,7 @@ static int refuse(scmp_filter_ctx filter, const int calls[], size_t nr,
 	return ret;
 }
 
-/* Return: 0, or a negative errno. */
+/* Return: 0, or a negative errno if libseccomp cannot add a rule. */
 static int refuse_as_container(scmp_filter_ctx filter)
 {
 	/* Deny clone3(): the C library then uses clone(), whose flags a filter can read. */
@@ -198,7 +199,7 @@ static int refuse_as_container(scmp_filter_ctx filter)
  * libseccomp cannot compare call numbers. It also denies the calls of x32, whose
  * numbers are higher than all others.
  *
- * Return: 0, or a negative errno.
+ * Return: 0, or a negative errno if the kernel refuses the filter.
  */
 static int deny_new_calls(void)
 {
@@ -220,7 +221,7 @@ static int deny_new_calls(void)
 /*
  * Load the filter. This also sets no_new_privs, so the program needs no privilege.
  *
- * Return: 0, or a negative errno.
+ * Return: 0, or a negative errno if the filter cannot be made or loaded.
  */
 static int deny(enum what what, int error)
 {

@@ -14,9 +14,9 @@
  * dio_counted(), so that a profiler can count this function alone. Without REQUESTS,
  * the program times them.
  *
- * It prints one JSON object: nanoseconds per descriptor (0 if not timed), and how much
- * of a descriptor each step initialises. To find this, the program first fills a
- * descriptor with a byte pattern (POISON).
+ * The program prints one JSON object: nanoseconds per descriptor (0 if not timed), and
+ * how many bytes of a descriptor each step initialises. To count these bytes, the
+ * program first fills a descriptor with a byte pattern (POISON).
  */
 #include "split/split.h"
 
@@ -38,7 +38,7 @@ enum way { WHOLE, PREFIX, MALLOC, NR_WAYS };
 
 static struct uaio_slab slab;
 
-/* Each descriptor points to this object as its request; nothing reads it. */
+/* Each descriptor points to this object as its request; nothing reads the object. */
 static char request[1];
 
 static inline struct uaio_split *take(enum way way)

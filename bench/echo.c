@@ -8,7 +8,8 @@
  * HOW is the kind of server. epoll: a plain server without io_uring. ring: one io_uring
  * request for each receive and each send. multishot: one multishot receive per
  * connection, into provided buffers. The clients are a child process with BUSY TCP
- * connections over the loopback device: it sends on all of them, then receives on all.
+ * connections over the loopback device. The child sends on all of these connections,
+ * then receives on all.
  * IDLE further connections stay silent. -t uses the kernel's cheapest ring
  * (SINGLE_ISSUER and DEFER_TASKRUN).
  *

@@ -13,8 +13,8 @@
 #include "ring.h"
 
 /*
- * The meter of one row for one n. The row calls meter_begin(), executes some
- * operations, and calls meter_end(), as long as meter_wants() returns true.
+ * The meter of one row (measurement) for one n. As long as meter_wants() returns true,
+ * the row calls meter_begin(), executes some operations, and calls meter_end().
  */
 struct meter {
 	size_t wanted; /* operations to time */
@@ -22,7 +22,7 @@ struct meter {
 	/* processor time of the operations timed so far, in all threads, in ns */
 	uint64_t ns;
 	uint64_t began; /* processor time at the last meter_begin(), in ns */
-	uint64_t late;  /* time of CLOCK_MONOTONIC at which the row must end */
+	uint64_t late;  /* time of CLOCK_MONOTONIC at which to end */
 };
 
 void meter_begin(struct meter *meter);
@@ -33,7 +33,8 @@ bool meter_wants(const struct meter *meter);
 struct row {
 	const char *name;
 	/*
-	 * Create n objects and time operations. The process ends after this function.
+	 * Create n objects and time operations. The process exits after this call, so
+	 * the function need not free the objects.
 	 */
 	void (*measure)(const struct row *row, struct meter *meter, size_t n);
 	/* The file that defines the row explains these members. */

@@ -5,7 +5,8 @@
  * lookup.c and index.c can be compared.
  *
  * The hot set is 16 handles at equal distances among all N; if N is below 16, some
- * handles are in it twice. It is small, so its contexts stay in the processor's cache.
+ * handles are in it twice. The set is small, so its contexts stay in the processor's
+ * cache.
  */
 #ifndef BENCH_HANDLES_H
 #define BENCH_HANDLES_H
@@ -41,7 +42,7 @@ static inline int compare_doubles(const void *a, const void *b)
 /*
  * A round is one call of round(), which executes the measured operation nr times: for
  * example, it looks up each handle of the hot set once. A batch is a number of rounds
- * between two readings of the clock. The function doubles this number until a batch
+ * between two readings of the clock. time_rounds() doubles this number until a batch
  * takes long enough. A slice consists of batches that together take at least SLICE_NS.
  *
  * Return: nanoseconds per operation, the median of several slices.

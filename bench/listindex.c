@@ -31,7 +31,7 @@ static struct {
 	struct entry *newest; /* atomic, written under the lock */
 
 	/* under the lock */
-	/* the entry for the next insert, which the list owns; or NULL */
+	/* owns: an entry that reserve() has allocated for the next insert; or NULL */
 	struct entry *spare;
 	size_t nr;
 	struct uaio_slab entries;

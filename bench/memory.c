@@ -9,8 +9,8 @@
  * The program prints a line for each N: N, and three numbers of bytes per context. The
  * first is the memory, with page tables, after the contexts were created; the second
  * after each context was used. The third is the library's index (table of ids, and
- * index of addresses), as the library reports it. It is "-" if the library does not
- * report it.
+ * index of addresses), as the library reports it. If the library reports no index, "-"
+ * stands for the third number.
  */
 #include <dlfcn.h>
 #include <errno.h>

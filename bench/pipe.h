@@ -20,14 +20,14 @@ struct pipe_request {
 
 struct pipe_side {
 	const char *variant;
-	/* A read of an empty pipe blocks the call that submits it. */
+	/* a read of an empty pipe blocks the caller of submit() */
 	bool blocks;
 
-	/* Prepare the side for at most nr_requests requests in flight. */
+	/* Prepare this implementation for at most nr_requests requests in flight. */
 	void (*begin)(const struct pipe_side *side, unsigned nr_requests);
 	/*
-	 * Submit nr requests in their order, by one call. The side may delay this call
-	 * until the caller calls wait().
+	 * Submit nr requests in their order, by one call. The implementation may delay
+	 * the submission until the caller calls wait().
 	 */
 	void (*submit)(const struct pipe_request *requests, unsigned nr);
 	/*
@@ -35,7 +35,7 @@ struct pipe_side {
 	 * may complete during the wait.
 	 */
 	void (*wait)(const struct pipe_request *requests, unsigned nr);
-	/* Start counting what print() prints. NULL: the side has no counters. */
+	/* Start counting what print() prints. NULL: there are no counters. */
 	void (*count)(void);
 	/* Print counters as members of a JSON object, each preceded by a comma. */
 	void (*print)(FILE *file);
@@ -57,8 +57,8 @@ extern const struct pipe_side pipe_uring_deferred;
 _Noreturn void pipe_fail(const char *what, int error);
 
 /*
- * A side that waits for the `nr` requests at `requests` calls this function for each
- * event: `request` is the event's request, `res` its result.
+ * An implementation that waits for the `nr` requests at `requests` calls this function
+ * for each event: `request` is the event's request, `res` its result.
  * Return: a mask with one bit, whose number is the index of `request` in `requests`.
  * Ends the program if `request` is not in `requests`, or transferred too few bytes.
  */

@@ -79,7 +79,7 @@ static pthread_barrier_t begin, counted;
 void end_context(io_context_t context)
 {
 	/*
-	 * The first barrier waits until all threads have finished, the second until
+	 * The first wait ends when all threads have finished, the second when
 	 * count_rings() has counted the rings.
 	 */
 	pthread_barrier_wait(&counted);

@@ -24,8 +24,9 @@ struct ring {
 enum { RING_ENTRIES = 256 };
 
 /*
- * ring_make() creates a ring, and does not map it. ring_open() creates a ring and maps
- * it. Its completion queue has room for `completions`, and at least for 2 * entries.
+ * ring_make() creates a ring, and does not map the ring. ring_open() creates a ring and
+ * maps it; the completion queue has room for `completions`, and at least for
+ * 2 * entries.
  */
 int ring_make(unsigned entries);
 void ring_open(struct ring *ring, unsigned entries, size_t completions);

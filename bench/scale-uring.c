@@ -14,8 +14,9 @@
  *	cpu_us		processor time of all threads in that time
  *	rings		number of descriptors that are rings of the kernel
  *
- * If all threads share one ring, a lock protects it. A thread then may reap completions
- * of other threads' requests; it stops when it has reaped as many as it submitted.
+ * If all threads share one ring, a lock protects the ring. Each thread may then reap
+ * completions of other threads' requests. A thread stops when it has reaped as many
+ * completions as it has submitted requests.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -11,7 +11,8 @@
  *   trap places    calls by an instruction that the trap may replace by a jump, and by
  *                  an instruction that it cannot replace; and the first call by each of
  *                  many instructions
- *   trap switched  calls while syscall user dispatch is on, but passes on no call
+ *   trap switched  calls while syscall user dispatch is on, but exempts all addresses,
+ *                  so that the kernel executes each call
  *   trap function  calls by a replaceable instruction, and by a function of the C
  *                  library
  *   trap enter     io_uring_enter of 0 requests, which the library answers without a
@@ -124,8 +125,8 @@ static double time_calls(call_fn *call, long nr, long arg)
 
 /*
  * Return: the median time of the first call at each instruction. The first instruction
- * does not count. If the trap writes a jump there, the kernel first copies the page,
- * because the page is still shared with the file.
+ * does not count, because its call takes longer: if the trap writes a jump there, the
+ * kernel first copies the page, which is still shared with the file.
  */
 static double time_first(const unsigned char *places, size_t bytes)
 {

@@ -12,9 +12,10 @@
  *
  * -a: worker threads execute the requests (IOSQE_ASYNC), at most -w of them; a round
  * submits all requests, then waits for each completion separately. -s: the ring has
- * SQPOLL. -b: the program never sleeps, but polls for completions. -t: the kernel's
- * cheapest ring (SINGLE_ISSUER and DEFER_TASKRUN). -p: no ring, but a plain system call
- * for each request: pread for read; for nop getppid, which does almost nothing.
+ * SQPOLL. -b (needs -s): the program never sleeps, but polls for completions. -t: the
+ * kernel's cheapest ring (SINGLE_ISSUER and DEFER_TASKRUN). -p: no ring, but a plain
+ * system call for each request: pread for read; for nop getppid, which does almost
+ * nothing.
  *
  * The program calls io_uring by syscall(2), without liburing. It prints one JSON
  * object:
@@ -238,7 +239,7 @@ static unsigned take(unsigned nr, uint64_t *missing)
 /*
  * Submit a round's requests. Without -a and -b, also wait for all completions;
  * otherwise the caller waits. With -b, the SQPOLL thread submits: a system call is
- * needed only to wake it.
+ * needed only to wake that thread.
  */
 static void submit(void)
 {
