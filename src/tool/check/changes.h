@@ -42,7 +42,7 @@ int uaio_changes_add(struct uaio_changes *changes, int pid, const char *line);
 /*
  * Read the changes of all processes: each process has a file in the directory. Skips a
  * file's last line if it is incomplete, as a killed process may leave it.
- * Return: 0 or -errno.
+ * Return: 0, or -errno if the directory or a file cannot be read.
  */
 int uaio_changes_read(const char *directory, struct uaio_changes *ret);
 /* Sort the changes. */

@@ -114,7 +114,7 @@ bool uaio_report_parse(struct uaio_report *ret_report, const char *text,
 void uaio_report_free(struct uaio_report *report);
 void uaio_check_frame_free(struct uaio_check_frame *frame);
 
-/* Return: `memory`. If it is NULL, exit with a message. */
+/* memory: the result of an allocation. If NULL, exit with a message; else return it. */
 void *uaio_check_memory(void *memory);
 
 /* files.c: reads the report files that the processes write */
@@ -318,8 +318,8 @@ int uaio_check_run_seeds(const struct uaio_check_seeds *seeds, char **argv,
 
 /*
  * valgrind.c: suppresses false reports of valgrind's tools, if the command runs
- * valgrind. Call it in the process that executes the command.
- * Return: 0 or -errno.
+ * valgrind. Call this function in the process that then executes the command.
+ * Return: 0, or -errno if writing the suppressions or setting VALGRIND_OPTS failed.
  */
 int uaio_check_tell_valgrind(const char *dir);
 

@@ -256,7 +256,7 @@ void uaio_check_remove(const char *dir)
 /*
  * Give this process an empty input, `output` as its standard output and error, and a
  * process group of its own.
- * Return: 0 or -errno.
+ * Return: 0, or -errno if a descriptor cannot be opened or duplicated.
  */
 static int set_apart(int output)
 {

@@ -29,14 +29,14 @@ void uaio_shared_free(void *memory, size_t bytes)
  */
 struct progress {
 	int next; /* index of the next attempt; -1: no child has begun */
-	/* setrlimit() has killed a child, or is being called */
+	/* a child is calling setrlimit(), or this call has killed a child */
 	int kills_to_limit;
 };
 
 /*
  * Make the remaining attempts, in a child. The child first sets its core limit to 0, so
- * that it leaves no core file if an attempt kills it. If that call kills the child, later
- * children omit it.
+ * that it leaves no core file if an attempt kills it. If setrlimit() kills the child,
+ * later children do not call setrlimit().
  */
 static void go_on(const struct uaio_tries *tries, void *memory,
 		  struct progress *progress)

@@ -53,7 +53,7 @@ int uaio_tries_make(const struct uaio_tries *tries, void *memory);
 
 /*
  * Try all calls of base/calls.h.
- * Return: 0, and *ret_calls has the calls that the kernel answered; or -errno.
+ * Return: 0, and *ret_calls has the allowed calls; -errno if they could not be tried.
  */
 int uaio_sandbox_try(struct uaio_call_set *ret_calls);
 
@@ -61,7 +61,7 @@ int uaio_sandbox_try(struct uaio_call_set *ret_calls);
  * If this process has a seccomp filter, find out which calls are allowed, and set the
  * environment variable from which the library learns this. If no child can be forked,
  * the variable is not set.
- * Return: 0 or -errno.
+ * Return: 0, or -ENOMEM.
  */
 int uaio_sandbox_set_variable(void);
 

@@ -52,7 +52,7 @@ bool uaio_library_find_program(const char *name, char ret_path[PATH_MAX]);
  * Write the directory of the running command to @ret_dir.
  *
  * Return: false if neither /proc nor the path by which the command was executed shows
- * it.
+ * this directory.
  */
 bool uaio_own_directory(char ret_dir[PATH_MAX]);
 

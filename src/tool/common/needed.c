@@ -82,8 +82,8 @@ static void list(const char *loader, const char *program, int out)
 	/* LD_AUDIT makes the loader run code of audit libraries */
 	(void)unsetenv("LD_AUDIT");
 	/*
-	 * This variable, which ldd(1) sets too, makes the loader list the libraries and
-	 * not run the program.
+	 * LD_TRACE_LOADED_OBJECTS, which ldd(1) sets too, makes the loader list the
+	 * libraries and not run the program.
 	 */
 	(void)setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
 	if (!uaio_has_prefix(uaio_base_name(loader), "ld-musl-"))

@@ -322,7 +322,10 @@ static void read_blocks(struct uaio_page *page, int fd)
 	find_stays(page, &stays);
 }
 
-/* The user's processes may write any names: replace what is not printable. */
+/*
+ * The user's processes may write any bytes as names. Replace the bytes that could
+ * disturb a terminal or a JSON string.
+ */
 static void clean_names(struct uaio_page *page)
 {
 	char *names = (char *)&page->names;

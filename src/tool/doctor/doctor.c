@@ -2,8 +2,8 @@
 /*
  * uaio doctor: reports what works on this machine, what does not, and why
  *
- * The doctor changes nothing on the machine. It tries in child processes what might
- * kill a process.
+ * The doctor changes nothing on the machine. If an attempt might kill a process, the
+ * doctor makes this attempt in a child process.
  *
  * Tested by test/run/doctor.py.
  */

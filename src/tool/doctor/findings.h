@@ -27,8 +27,8 @@ enum uaio_level {
 };
 
 /*
- * The sections about the machine and about uaio. Any other section is about an argument
- * of the command line, and has its name.
+ * The names of the sections about the machine and about uaio. Any other section is
+ * about an argument of the command line, and the argument is the section's name.
  */
 extern const char UAIO_SECTION_MACHINE[], UAIO_SECTION_UAIO[];
 

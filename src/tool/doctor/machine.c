@@ -134,8 +134,8 @@ static void read_library(struct uaio_machine *machine)
 	if (!machine->library[0])
 		return;
 	/*
-	 * This call sets the variable that tells the library which system calls it may
-	 * make.
+	 * uaio_sandbox_set_variable() sets the variable that tells the library which
+	 * system calls it may make.
 	 */
 	(void)uaio_sandbox_set_variable();
 	(void)uaio_served_read(machine->library, &machine->served);

@@ -150,8 +150,8 @@ struct uaio_machine {
 	long long nr_open_files;
 
 	/*
-	 * Limit and present use of a control group. Of the groups that limit this
-	 * process, it is the one with the smallest difference between limit and use.
+	 * Limit and present use of one control group. Of all groups that limit this
+	 * process, this group has the smallest difference between limit and use.
 	 */
 	long long pids_max, pids_current;
 	long long memory_max, memory_current;

@@ -203,8 +203,8 @@ static void read_why(int from, char why[UAIO_SERVED_WHY_MAX])
 }
 
 /*
- * Start the new process and wait for it.
- * Return: its status, or -errno.
+ * Start the new process, which makes a request, and wait for its end.
+ * Return: its status, as from waitpid(); -errno if it cannot be started.
  */
 static int make_try(struct memory *memory, unsigned id)
 {

@@ -178,7 +178,7 @@ static int set_from_environment(struct settings *settings)
  * Report environment variables whose names look like options, but are none. Note the
  * names in another variable, so that the processes of the command do not report them
  * again.
- * Return: 0 or -errno.
+ * Return: 0, or -ENOMEM if there is no memory for the other variable.
  */
 static int check_names(void)
 {
@@ -473,9 +473,12 @@ static void choose_trap(const char *dir, struct uaio_target *target)
 	static struct uaio_uses uses;
 
 	/*
-	 * The trap does not support a script that another script interprets.
-	 * uaio_preload_set() sets the variables by which the loader, which
-	 * uaio_uses_read() runs, finds the library under the names of libaio.
+	 * Choose no trap for a script that another script interprets, because the trap
+	 * does not support this.
+	 *
+	 * uaio_uses_read() runs the loader. The program may need libaio, and the loader
+	 * must find the library under libaio's names. So uaio_preload_set() first sets
+	 * the loader's variables.
 	 */
 	if (target->needs_trap || target->nr_scripts > 1 ||
 	    uaio_trapped_try() || uaio_preload_set(dir))

@@ -420,7 +420,7 @@ static void print_help(void)
 	     "  -h, --help     show this");
 }
 
-/* Return: -1: go on. Otherwise the exit status. */
+/* Return: -1 if the command must go on; otherwise the exit status. */
 static int read_flags(int argc, char **argv, struct wish *ret)
 {
 	static const struct option flags[] = {

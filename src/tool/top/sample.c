@@ -91,7 +91,7 @@ static int diag_value(const char *option, const char *expected)
 			 optarg, expected);
 }
 
-/* Return: -1: go on. Otherwise the exit status. */
+/* Return: -1 if the command must go on; otherwise the exit status. */
 static int read_flag(int flag, struct uaio_top *ret)
 {
 	switch (flag) {

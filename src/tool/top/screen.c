@@ -47,7 +47,8 @@ struct view {
 
 static void note_end(int sig)
 {
-	store_relaxed(&ended_by, sig); /* relaxed: only this thread reads it */
+	store_relaxed(&ended_by,
+		      sig); /* relaxed: only this thread reads ended_by */
 }
 
 /*

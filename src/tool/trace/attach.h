@@ -44,7 +44,7 @@ struct uaio_attached {
 	int ring_fd;
 	pid_t holder; /* process that keeps ring_fd open: the tool or a child */
 
-	/* The process's page. -1 and NULL: not open. */
+	/* The page of the traced process. Not open: page_fd is -1, page is NULL. */
 	int page_fd;
 	/*
 	 * owned by this struct: maps the head of the page, without the threads' blocks

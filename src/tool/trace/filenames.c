@@ -40,7 +40,7 @@ static struct {
 
 /*
  * Names that processes have written to traces, in a hash table. If two names have the
- * same place, the table keeps the name that came later.
+ * same hash, the table keeps the name that was written later.
  */
 static struct {
 	/* the file's number, given by the process; 0: empty entry */

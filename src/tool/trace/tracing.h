@@ -57,8 +57,8 @@ static inline int64_t uaio_traced_service(const struct uaio_traced *traced)
 /* records.c */
 
 /*
- * Create a ring in shared memory.
- * Return: its file descriptor, or -errno.
+ * Create a ring for records in shared memory.
+ * Return: its file descriptor; -errno if the memory cannot be made or mapped.
  */
 int uaio_records_open(struct uaio_trace_ring **ret_ring);
 
