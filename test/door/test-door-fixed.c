@@ -182,7 +182,7 @@ static void a_fixed_file_is_polled_again_and_again(void **state)
 		assert_int_equal(cqe.res, POLLIN);
 		assert_int_equal(cqe.flags, DOOR_MORE);
 	}
-	/* This cancels all requests on the fixed file in slot 0. */
+	/* The cancel request ends all requests on the fixed file in slot 0. */
 	put_tagged(fixed(DOOR_CANCEL, 0, NULL, 0, 0), 2);
 	assert_int_equal(enter(0), 1);
 	assert_got(1, -ECANCELED);
@@ -437,9 +437,9 @@ static void a_mistake_with_a_fixed_file_cancels_the_chain(void **state)
 		assert_got(1, -ECANCELED);
 		assert_got(2, -EFAULT);
 		/*
-		 * Here the file returns the error, because of a bad offset. So the
-		 * chain breaks only when this request is executed, and the request
-		 * before it completes with 0.
+		 * The offset of this read is bad, an error of its execution. So the
+		 * chain breaks only when the read is executed, and the no-op before
+		 * the read completes with 0.
 		 */
 		put_tagged(with(rw(DOOR_NOP, -1, NULL, 0, 0), DOOR_LINK), 1);
 		put_tagged(fixed(DOOR_READ, 1, &byte, 1, -2), 2);

@@ -118,8 +118,8 @@ static void what_is_ready_at_first_is_told_once(void **state)
 	await_more(1, POLLIN);
 	cancel_silent(1);
 	/*
-	 * By now the library's epoll watches the file, and the file has had an edge
-	 * (new data).
+	 * By now the library's epoll watches the file, and has reported the first data
+	 * as an edge. Each new poll must still report the unread data, then new data.
 	 */
 	for (unsigned i = 0; i < 20; i++) {
 		if (i % 2)
@@ -199,9 +199,9 @@ static void behind_a_drain_it_tells_when_its_turn_comes(void **state)
 }
 
 /*
- * The second poll waits for POLLHUP. It joins the waiting requests, so the next thread
- * that enters the library tries all polls again. The first poll must not complete a
- * second time, because no new data came.
+ * The second poll waits for POLLHUP. When this poll joins the waiting requests, the next
+ * thread that enters the library tries all polls again. The first poll must not complete
+ * a second time, because no new data came.
  */
 static void a_try_without_an_edge_tells_nothing(void **state)
 {
