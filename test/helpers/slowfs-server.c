@@ -493,7 +493,7 @@ static void dispatch(const struct fuse_in_header *request)
 	case FUSE_FSYNC: hold(request, SLOWFS_SYNC); break;
 	case FUSE_INTERRUPT: do_interrupt(request); break;
 	case FUSE_FORGET:
-	case FUSE_BATCH_FORGET: break; /* the two FORGETs get no answer */
+	case FUSE_BATCH_FORGET: break; /* the kernel expects no answer */
 	case FUSE_FLUSH:
 	case FUSE_RELEASE:
 	case FUSE_OPENDIR:

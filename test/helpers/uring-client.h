@@ -5,7 +5,8 @@
  *
  * Unlike with liburing, a test may write any value to any word of the rings.
  * uring_setup(), uring_enter() and uring_register() return a count or a negative errno.
- * Each program links one of two definitions of them: uring-syscall.c uses syscall(2);
+ * Each program links one of two definitions of these functions: uring-syscall.c uses
+ * syscall(2);
  * test/unit/uring-linked.c calls the library that is linked.
  */
 #ifndef TEST_HELPERS_URING_CLIENT_H
@@ -55,10 +56,10 @@ int64_t uring_map_offset(int fd, uint64_t offset);
  * A ring
  */
 
-/* Set up a ring and map it. Return: 0, or a negative errno. */
+/* Set up a ring and map it. Return: 0; or the negative errno of the failed call. */
 long uring_open(struct uring *ring, uint32_t nr,
 		const struct io_uring_params *params);
-/* Map the ring that uring_setup() described. Return: 0, or a negative errno. */
+/* Map the ring that uring_setup() described. Return: 0; or mmap()'s errno, negated. */
 long uring_map(struct uring *ring, int fd,
 	       const struct io_uring_params *params);
 /*
