@@ -197,8 +197,8 @@ static void end_round(void)
 {
 	server.ends_ns = 0;
 	/*
-	 * Set this first: a client whose requests now fail must see that the round has
-	 * ended.
+	 * Set has_ended first: a client whose requests now fail must see that the round
+	 * has ended.
 	 */
 	__atomic_store_n(&server.state->has_ended, 1, __ATOMIC_SEQ_CST);
 	(void)kill((pid_t)server.state->pid, SIGKILL);

@@ -62,7 +62,7 @@ static void submit(void)
 
 	for (unsigned i = 0; i < aio.nr; i++)
 		list[i] = &aio.iocbs[i];
-	/* Set this before the call: the request may complete before io_submit returns. */
+	/* Set these before the call: a request may complete before io_submit returns. */
 	for (unsigned i = aio.nr_sent; i < aio.nr; i++)
 		aio.jobs[i].is_accepted = aio.jobs[i].is_pending = true;
 	while (aio.nr_sent < aio.nr) {

@@ -3,7 +3,7 @@
  * The system calls that can fail, and the hook that lets one of them fail
  *
  * The table contains an error of a call if the call's manual page lists the error and a
- * correct program can get it. So the table has no EBADF and no EFAULT. It has EINVAL
+ * correct program can get it. So the table has no EBADF and no EFAULT. EINVAL is there
  * only where the arguments are right but the kernel may refuse them. ENOSYS is the
  * error of a kernel or a sandbox without the call (base/calls.h): with ENOSYS, all
  * calls with this number fail. A call without errors in the table cannot fail; it is

@@ -191,8 +191,9 @@ static void check_leaks(void)
 	} while ((counters.nr_contexts || holds || has_more) &&
 		 uaio_now_ns() < until);
 	/*
-	 * Make the driver end. The driver is a thread (native/driver.h) that keeps a
-	 * kernel io_uring, which has kernel threads.
+	 * Make the driver end before unit_teardown() looks for leftovers. The driver is
+	 * a thread (native/driver.h) that keeps a kernel io_uring, which has kernel
+	 * threads.
 	 */
 	uaio_driver_end_when_idle();
 	need(!holds, "the library keeps a file of the program's");
@@ -214,8 +215,8 @@ static void configure(void)
 	uaio_config.force_worker = played->force_worker;
 	uaio_config.backend = played->backend;
 	/*
-	 * With this, the library counts the requests in each state, for
-	 * unit_teardown().
+	 * With has_stats, the library counts the requests in each state. unit_teardown()
+	 * checks these counts.
 	 */
 	uaio_config.has_stats = true;
 }

@@ -191,7 +191,8 @@ void fail_ring_cancel(struct fail_job *job, fail_shot_fn *shot)
 		fail_ring_submit();
 		fail_ring_await(cancel, shot);
 		/*
-		 * The request had completed before the cancel, or is being executed.
+		 * There was nothing to cancel: the request had completed before, or a
+		 * worker is executing it.
 		 */
 		if (!fail_is_strict &&
 		    (cancel->res == -ENOENT || cancel->res == -EALREADY))

@@ -246,7 +246,10 @@ static uint32_t oldest(const struct client *client, unsigned cell)
 {
 	uint32_t done = load(&shared->done[cell]), accepted;
 
-	/* io_uring does not order reads relative to writes. */
+	/*
+	 * L2 does not hold here: io_uring orders no read after an unfinished write. So
+	 * the read may return any version since the newest completed write.
+	 */
 	if (!is_in_process_of(client, cell) || client->door == IO_URING)
 		return done;
 	if (run.owners[cell] == client->owner && client->door == KERNEL_AIO &&
@@ -288,11 +291,14 @@ static void draw_read(struct client *client, struct slot *slot)
 }
 
 /*
- * Return: whether the write may be in flight together with the client's other requests.
+ * Return: whether the write may be in flight together with the client's other writes.
  */
 static bool may_write(const struct client *client, const struct slot *slot)
 {
-	/* Buffered kernel AIO requests are executed in the order of submission. */
+	/*
+	 * Buffered kernel AIO requests are executed in the order of submission, so even
+	 * writes of the same cells may be in flight together.
+	 */
 	if (is_buffered_aio(client, slot))
 		return true;
 	for (unsigned i = 0; i < NR_SLOTS; i++) {

@@ -20,11 +20,13 @@
  * L1  Each cell that a read returns has a version within two limits. It is not older than
  *     the newest version whose write had completed before the read was submitted. It is
  *     not newer than the newest version that was submitted before the read completed.
- * L2  In L1, a buffered write of kernel AIO counts as completed when its io_submit has
- *     returned. This holds for reads of the same process by kernel AIO or POSIX AIO. If a
- *     read follows the write in the same io_submit, the write counts as completed at once.
- * L3  A buffered read of kernel AIO returns no version that its process submits later:
- *     after io_submit has returned, or after the read in the same io_submit.
+ * L2  In L1, a buffered write of kernel AIO counts as completed once the io_submit call
+ *     for the write has returned. Only reads of the same process by kernel AIO or POSIX
+ *     AIO rely on this. If one io_submit call submits a write and then a read, the read
+ *     must return the version of this write, or a newer one.
+ * L3  A buffered read of kernel AIO returns no version that its process submits after the
+ *     io_submit call for the read has returned. If one io_submit call submits a read and
+ *     then a write, the read does not return the version of this write.
  * L4  A cell that no request writes meanwhile is whole. A cell that is being written may
  *     be a mixture of the versions of L1, except on a file system that never mixes reads
  *     and writes.

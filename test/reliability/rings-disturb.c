@@ -546,7 +546,7 @@ void *jump_out(void *arg)
 	return NULL;
 }
 
-/* Held by the thread that cancels another, until the other has the signal. */
+/* A thread holds this lock while it calls pthread_cancel() for another thread. */
 static pthread_mutex_t cancelling = PTHREAD_MUTEX_INITIALIZER;
 
 static void set_cancellable(int state)
@@ -556,10 +556,11 @@ static void set_cancellable(int state)
 	if (state == PTHREAD_CANCEL_ENABLE)
 		return;
 	/*
-	 * glibc 2.36 cancels a thread whose state was enabled when pthread_cancel() read
-	 * it, even if the signal arrives later. So wait for a call of pthread_cancel()
-	 * that has begun. A pending signal then arrives at the end of a system call: here,
-	 * where this thread may end.
+	 * pthread_cancel() of glibc 2.36 reads the state, then sends a signal. If this
+	 * thread disables cancellation in between, the signal still ends the thread. So
+	 * wait until a call of pthread_cancel() that has begun has sent its signal. The
+	 * signal then arrives by the end of the system call here, where this thread may
+	 * end.
 	 */
 	lock(&cancelling);
 	unlock(&cancelling);
@@ -612,9 +613,9 @@ void *cancel_threads(void *arg)
 		pthread_t other;
 
 		/*
-		 * The other thread draws from this thread's random generator. They do
-		 * not race, because this thread draws no number until the other has
-		 * ended.
+		 * The other thread draws from this thread's random generator. The two
+		 * threads do not race, because this thread draws no number until the
+		 * other has ended.
 		 */
 		require(pthread_create(&other, NULL, enter_for_ever, thread) ==
 				0,

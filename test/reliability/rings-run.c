@@ -91,7 +91,10 @@ static void resize(struct thread *thread, struct ring *ring)
 	long ret = uring_register(old.fd, IORING_REGISTER_RESIZE_RINGS, &params,
 				  1);
 
-	/* The unread completions may not fit into the new ring. */
+	/*
+	 * The unread completions may not fit into the new ring. Then the old ring
+	 * remains.
+	 */
 	if (ret == -EOVERFLOW || ret == -EINVAL)
 		return;
 	if (ret < 0)

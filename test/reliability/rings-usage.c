@@ -18,7 +18,7 @@ enum {
 	/*
 	 * If a world needs more requests at a time than each earlier world, the
 	 * library's pools grow. They grow by up to 0.8 MiB in the first 50 worlds, and
-	 * then rarely.
+	 * then rarely. So check memory only after enough worlds, and allow a margin.
 	 */
 	NR_THIRD_MIN = 32,
 	MARGIN_KIB = 1024,

@@ -137,7 +137,11 @@ struct slot {
 	uint32_t len;
 	/* The request's first word in the file: its index from the file's start */
 	uint32_t first;
-	int stream; /* index; -1: stream 0 or 1 */
+	/*
+	 * Index of the stream that the request reads or writes. -1: it reads stream 0 or
+	 * 1, because another thread puts now one, now the other at its descriptor.
+	 */
+	int stream;
 	int fd;
 	/* the descriptor, or index of a registered file, of a read or write */
 	int used;

@@ -117,7 +117,7 @@ static const char *on_one_processor(pid_t reaping, pid_t waking)
 
 static struct {
 	char path[PATH_MAX];
-	/* process that removes the group, even if the supervisor is killed */
+	/* process that removes the control group, even if the supervisor is killed */
 	pid_t guard;
 	int to_guard;
 } group;
@@ -139,8 +139,8 @@ static bool write_to(const char *name, const char *text)
 }
 
 /*
- * Return: whether this control group (version 2) may limit the processor time of child
- * groups.
+ * Return: whether the control group (version 2) in the directory `root` may limit the
+ * processor time of its child groups.
  */
 static bool limits_children(const char *root)
 {
@@ -161,9 +161,9 @@ static bool limits_children(const char *root)
 }
 
 /*
- * Choose the path of the group.
- * Return: the version of control groups that this machine has, 1 or 2; 0 if it has
- * none.
+ * Choose the path of the control group that this program will make.
+ * Return: the version of control groups, 1 or 2; 0 if no control group can limit
+ * processor time on this machine.
  */
 static int find_root(void)
 {
@@ -190,7 +190,8 @@ static int find_root(void)
 }
 
 /*
- * Wait until the supervisor ends. Then remove the group, once its processes have ended.
+ * Wait until the supervisor ends. Then remove the control group, once its processes have
+ * ended.
  */
 static _Noreturn void guard_group(int from_supervisor)
 {

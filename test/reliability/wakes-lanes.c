@@ -259,7 +259,7 @@ static long futex(uint32_t *word, int call, uint32_t value)
 	return syscall(SYS_futex, word, call, value, NULL, NULL, 0);
 }
 
-/* Mark the lane as idle, which allows its waker to wake this reaper. */
+/* Mark the reaper's lane as idle, which allows the waker to wake this reaper. */
 static void offer(struct seat *seat)
 {
 	struct idle *idle = &shared->stage.idle[seat->kind->ask->waker];
@@ -272,8 +272,8 @@ static void offer(struct seat *seat)
 }
 
 /*
- * The waker sleeps until `wanted` lanes are idle. Then it wakes these lanes one after
- * another. If the waker slept before each single lane, it would sleep most of the time.
+ * The waker sleeps here until `wanted` lanes are idle. Then it wakes the reapers of these
+ * lanes one after another. If it slept before each wake, it would sleep most of the time.
  */
 static void await_idle(struct idle *idle, uint32_t wanted)
 {
@@ -285,7 +285,7 @@ static void await_idle(struct idle *idle, uint32_t wanted)
 	store_seq_cst(&idle->wanted, UINT32_MAX);
 }
 
-/* Start the next round of the lane: submit a request and allow the wake. */
+/* Prepare the reaper's next wake: submit a request, and let the waker complete it. */
 static void begin_wake(struct seat *seat)
 {
 	const struct ask *ask = seat->kind->ask;
@@ -365,7 +365,11 @@ static void put(const struct lane *lane, uint64_t number)
 	REQUIRE(write(lane->ends[1], &byte, 1) == 1);
 }
 
-/* Return: the next idle lane of this waker, from lane `after` on. */
+/*
+ * Find the next idle lane of this waker, beginning with the one after lane `after`, and
+ * mark it as not idle.
+ * Return: its index.
+ */
 static unsigned next_idle(enum waker waker, unsigned after)
 {
 	struct stage *stage = &shared->stage;

@@ -25,9 +25,9 @@
 #include "wakes-door.h"
 
 /*
- * The supervisor adds up how long a lane makes no progress. At each look it adds at
- * most QUIET_STEP_MS. If more time has passed since the last look, the supervisor was
- * paused, and perhaps the other processes were paused, too.
+ * The supervisor adds up how long a lane (a thread that waits for wakes) makes no
+ * progress. At each look it adds at most QUIET_STEP_MS. If more time has passed since
+ * the last look, the machine may have paused all processes.
  */
 enum {
 	PATIENCE_MS = 120000,
@@ -50,7 +50,7 @@ static struct kind kinds[NR_KINDS_MAX];
 static unsigned nr_kinds;
 static bool had_turn[NR_KINDS_MAX];
 
-/* State of the stage that is running */
+/* State of the stage (a short time with one condition and some lanes) that is running */
 static struct {
 	pid_t reaping, waking; /* 0: ended */
 	struct random random;
@@ -115,7 +115,7 @@ static void print_tool(void)
 		slash ? (int)(slash - info.dli_fname + 1) : 0, info.dli_fname);
 }
 
-/* Print the failure and end the run. lane: the lane that lost its wake; or NULL. */
+/* Print the failure and end the run. lane: the thread's that lost its wake; or NULL. */
 static _Noreturn void give_up(const char *failure, const struct lane *lane)
 {
 	const struct condition *condition = shared->stage.condition;
@@ -293,8 +293,9 @@ static bool fits(const struct stage *stage, const struct kind *kind)
 }
 
 /*
- * Add nr_each lanes of each kind that has not had its turn, until the stage is full.
- * Leave out the kinds that must not be in one process with the stage's lanes.
+ * Add nr_each lanes (threads that wait for wakes) of each kind that has not had its turn,
+ * until the stage is full. Leave out kinds that must not be in one process with the lanes
+ * that the stage already has.
  * Return: whether any lane was added.
  */
 static bool add_lanes(struct stage *stage, unsigned nr_each)
@@ -312,8 +313,8 @@ static bool add_lanes(struct stage *stage, unsigned nr_each)
 }
 
 /*
- * Choose the lanes of a stage. A kind gets no second turn while another kind that may
- * be in this stage has had none.
+ * Choose the lanes (threads that wait for wakes) of a stage. No kind of lane gets a
+ * second turn while another kind that fits into this stage has had none.
  */
 static void choose_lanes(struct stage *stage, unsigned nr_each)
 {
@@ -381,7 +382,7 @@ static void note_child(pid_t pid, int status)
 }
 
 /*
- * If a lane makes no progress for too long, end the run.
+ * If a lane (a thread that waits for wakes) makes no progress for too long, end the run.
  * Return: whether each lane has had a wake.
  */
 static bool watch_lanes(void)
@@ -407,9 +408,9 @@ static bool watch_lanes(void)
 		if (watched->progress != acked + fed)
 			*watched = (struct watched){ acked + fed, 0 };
 		/*
-		 * fed == acked: this lane waits for its waker. Another lane, which has
-		 * lost its wake, may block that waker. So give this lane twice the
-		 * time: then the other lane is reported.
+		 * fed == acked: this lane waits for its waker. The waker may be blocked
+		 * by another lane, which has lost its wake. So give this lane twice the
+		 * time: then the run reports the lane that has lost its wake.
 		 */
 		if (watched->quiet_ms < PATIENCE_MS * (fed == acked ? 2 : 1))
 			continue;
@@ -545,8 +546,8 @@ static void play_all(void)
 		unsigned nr_left = nr_wanted;
 
 		/*
-		 * A round has a stage for each condition. If each stage has one lane of
-		 * a kind, the stages of one round have nearly all kinds.
+		 * A round has a stage for each condition. If no stage has two lanes of
+		 * one kind, the stages of a round have nearly all kinds of lanes.
 		 */
 		shuffle_kinds(&random);
 		for (unsigned i = 0; i < nr_conditions; i++)

@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A stage is a short time with one condition and some kinds of lanes. */
+/* A stage is a short time with one condition and NR_LANES lanes of some kinds. */
 enum { NR_LANES = 28, NR_ALIKE = 7, NR_KINDS_MAX = 256 };
 
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
@@ -97,9 +97,9 @@ struct sleep {
 	 */
 	int source;
 	/*
-	 * For some lanes the C library creates threads that block no signal. A lane
-	 * that waits for a signal must not be in the same process, because such a
-	 * thread might receive the signal.
+	 * For some lanes the C library creates threads that block no signal. Such a
+	 * thread might receive the signal for which another lane waits. So a process
+	 * must not have lanes of both sorts.
 	 */
 	enum { OF_NEITHER, OF_SIGNALS, OF_THREADS_WITHOUT_MASK } signals;
 };
