@@ -129,8 +129,8 @@ static long intrude(void *arg)
 			stranger->nr_reads++;
 		}
 		/*
-		 * This cancels the reads that wait. Reads of a pipe without a writer
-		 * have already completed.
+		 * Destroying the context cancels the reads that wait. Reads of a pipe
+		 * without a writer have already completed.
 		 */
 		unit_destroy(handle);
 	}

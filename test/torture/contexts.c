@@ -103,8 +103,8 @@ static void submit(struct worker *worker, uint64_t handle)
 	for (unsigned i = 0; i < nr; i++) {
 		draw_request(worker, &slots[i]);
 		/*
-		 * Set this before io_submit, because another thread may reap the event
-		 * before io_submit returns.
+		 * Set is_pending before io_submit, because another thread may reap the
+		 * event before io_submit returns.
 		 */
 		store_release(&slots[i].is_pending, 1);
 		list[i] = &slots[i].iocb;

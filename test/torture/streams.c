@@ -162,7 +162,7 @@ static long write_stream(void *arg)
 				   : write_and_cancel(stream, handle, position);
 	unit_destroy(handle);
 	stream->nr_written = position;
-	/* This ends the stream, so the reader returns. */
+	/* shutdown() ends the stream, so the reader returns. */
 	(void)shutdown(stream->ends[1], SHUT_WR);
 	unit_close(stream->ends[1]);
 	return 0;
