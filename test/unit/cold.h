@@ -29,8 +29,8 @@ struct cold {
 	pthread_cond_t changed;
 
 	/*
-	 * The members from here on are protected by `lock`. These say how the hook
-	 * answers fadvise and plain reads.
+	 * `lock` protects the members from here on. advice_error and read_error are the
+	 * errors with which the hook answers fadvise and plain reads.
 	 */
 	int advice_error, read_error; /* 0: none */
 	uint64_t is_there;            /* cached pages: a bit for each */

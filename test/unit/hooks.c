@@ -176,7 +176,8 @@ static bool dispatch(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * This runs before there is any other thread. Afterwards uaio_sys_hook never changes.
+ * A constructor runs before there is any other thread. Afterwards uaio_sys_hook never
+ * changes.
  */
 __attribute__((constructor)) static void install(void)
 {

@@ -209,8 +209,8 @@ const char *items_find_breach(enum uaio_account id, bool has_manager)
 		 uaio_wq_lacks_workers_locked(account, need))
 		breach = "the manager is not told that a worker is missing";
 	/*
-	 * Another thread may raise nr_searching without the lock: a worker whose system
-	 * call has returned, which is neither searching nor idle before. So with any
+	 * A worker whose system call has returned may raise nr_searching without the
+	 * lock. Before that, the worker counts as neither searching nor idle. So with any
 	 * value that this relaxed load returns, the sum must not exceed nr_workers.
 	 */
 	else if (load_relaxed(&account->nr_searching) + account->nr_idle >

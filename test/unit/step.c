@@ -157,7 +157,7 @@ static void on_trap(int signal, siginfo_t *info, void *context)
 		trace.at[trace.nr++] = (uint64_t)regs[REG_RIP];
 		*flags |= TRAP_FLAG;
 	} else if (info->si_code != SI_KERNEL) {
-		/* This is the trap after the original instruction. */
+		/* The trap comes from TRAP_FLAG, after the original instruction. */
 		*flags &= ~(greg_t)TRAP_FLAG;
 		set_again();
 	} else if (meet_breakpoint((uint8_t *)--regs[REG_RIP], flags)) {
@@ -259,8 +259,8 @@ static long run_victim(void *arg)
 
 	(void)arg;
 	/*
-	 * This thread counts as the victim only until set_victim(false), because the C
-	 * library blocks signals when threads begin and end.
+	 * This thread counts as the victim only until set_victim(false). When a thread
+	 * begins or ends, the C library blocks signals, and a trap would be fatal.
 	 */
 	set_victim(true);
 	if (step.n)

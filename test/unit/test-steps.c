@@ -72,8 +72,9 @@ static void a_thread_is_held_at_each_of_its_instructions(void **state)
 
 /*
  * A thread takes a reference to a descriptor's entry (struct uaio_file). Meanwhile
- * another thread replaces the descriptor's file. In the second test it then also opens
- * an entry for a third file, which may reuse the memory of the first entry.
+ * another thread replaces the descriptor's file. In the second test, the other thread
+ * then also opens an entry for a third file. The new entry may reuse the memory of the
+ * first entry.
  */
 static struct {
 	int before, after, third; /* descriptors of three files */

@@ -244,7 +244,8 @@ int unit_setup(void **state)
 	unit_thread_join(&thread);
 	unit_footprint(&footprint);
 	/*
-	 * With this, the library counts the requests in each state, for is_conserved().
+	 * With has_stats, the library counts the requests in each state, for
+	 * is_conserved().
 	 */
 	uaio_config.has_stats = true;
 	return 0;

@@ -25,7 +25,10 @@
 
 #include <cmocka.h>
 
-/* cmocka 2 has a macro named stop, and new names for these two assertions. */
+/*
+ * cmocka 2 has a macro named stop, which would replace names in the tests, and new names
+ * for these two assertions.
+ */
 #undef stop
 #ifdef assert_uint_in_range
 #undef assert_in_range
@@ -140,7 +143,7 @@ uint64_t unit_thread_sleeps(const struct unit_thread *thread);
  */
 bool unit_is_set(void *word);
 
-/* Restart the alarm of the test: it makes progress, so it does not hang. */
+/* Restart the alarm that ends a test which hangs. For long tests that make progress. */
 void unit_restart_alarm(void);
 
 /* Return once condition(arg) is true. If it never is, the alarm ends the test. */

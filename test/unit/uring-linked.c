@@ -24,8 +24,8 @@ long uring_register(int fd, uint32_t opcode, const void *arg, uint32_t nr_args)
 }
 
 /*
- * Always map the CQ ring: a client that maps only the CQ ring finds the SQ ring there,
- * too.
+ * Use the offset of the CQ ring for both rings. The library maps the same memory at both
+ * offsets, and so the tests use the mapping of a client that maps only the CQ ring.
  */
 int64_t uring_map_offset(int fd, uint64_t offset)
 {
