@@ -15,10 +15,10 @@
  *   I2  find() finds a context that is in the index during the whole call, whatever
  *       other threads insert and remove meanwhile.
  *   I3  For a handle that is not in the index, find() returns NULL or any context
- *       that was ever in the index. So its caller compares the context's handle, as
- *       the library does.
+ *       that was ever in the index. So the caller of find() compares the context's
+ *       handle, as the library does.
  *
- * Exclusion: find() needs no lock; any of the functions may run at the same time. The
+ * Exclusion: find() needs no lock, and may run at the same time as any function. The
  * callers of reserve(), insert(), remove() and bytes() hold a lock, so that only one of
  * these four runs at a time.
  *
