@@ -104,8 +104,8 @@ static int switch_off(const char *variable, const char *option)
 
 /*
  * AddressSanitizer does not start if another library comes before it in the process's
- * list of libraries. The library may come first, because it passes calls on to the next
- * function of the same name. So switch this check of AddressSanitizer off.
+ * list of libraries. But libuaio.so may come first, because it passes calls on to the
+ * next function of the same name. So switch this check of AddressSanitizer off.
  * ThreadSanitizer kills a process that starts a thread after a fork of a parent with
  * several threads or fibers. Switch this check off, too: the library has threads, and
  * its requests may have fibers.
