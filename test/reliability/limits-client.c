@@ -4,8 +4,9 @@
  *
  * An ordinary client of one interface (aio, posix or uring). In each round it writes and
  * reads a file, reads a pipe that is filled only after the submission, and compares each
- * byte. With PROCESSES the client first becomes a user of its own, who may have only that
- * many threads. The last line is "counted N requests", or "failed: " and why.
+ * byte. With PROCESSES the client first becomes a user of its own, with PROCESSES as the
+ * limit of threads (RLIMIT_NPROC). The last line is "counted N requests", or "failed: "
+ * and why.
  */
 #include <errno.h>
 #include <fcntl.h>

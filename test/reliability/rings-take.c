@@ -281,8 +281,8 @@ static void give(struct ring *ring, unsigned id)
 		ring->buffers[id][i] = POISON;
 	ring->is_given[id] = true;
 	/*
-	 * Set the fields one by one: the reserved field of the first entry is the
-	 * array's tail.
+	 * Set the fields one by one, and not the reserved field: in the first entry,
+	 * this field is the array's tail.
 	 */
 	buf->addr = (uintptr_t)ring->buffers[id];
 	buf->len = BLOCK;
@@ -467,7 +467,8 @@ static void check_success(const struct slot *slot, int32_t res)
 
 /*
  * A request has completed, or was not accepted (res < 0). Lower the counters that
- * include it, and release what belongs to it.
+ * include this request. Close a descriptor that only this request needed, and free the
+ * slot of a message that will not arrive.
  */
 static void clean_up(const struct slot *slot, int32_t res)
 {
