@@ -81,9 +81,10 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 	(void)ret_startable;
 	ret = uaio_try_cancel_locked(req, UAIO_REQ_ASLEEP, canceller);
 	/*
-	 * The sleeper (op/sleeper.h) still exists, because the request's copy of its
-	 * arguments has a reference to it. The worker frees the copy only after the
-	 * request has left the state ASLEEP.
+	 * The sleeper is the object by which another thread ends the call (op/sleeper.h).
+	 * It still exists here, because the request's copy of its arguments has a reference
+	 * to it. The worker frees the copy only after the request has left the state
+	 * ASLEEP.
 	 */
 	if (ret == UAIO_CANCEL_ASKED || ret == UAIO_CANCEL_MARKED)
 		uaio_sleeper_end(req->sqe.args->sleeper);
@@ -93,8 +94,8 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 static void close_group(struct uaio_group *group)
 {
 	/*
-	 * Nothing to do: begin_locked() reads is_closing, so no further request begins to
-	 * sleep (I3).
+	 * Nothing to do here: begin_locked() reads is_closing, so no further request of the
+	 * queue begins to sleep (I3). cancel.c ends the calls that sleep already.
 	 */
 	(void)group;
 }

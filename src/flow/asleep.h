@@ -27,10 +27,11 @@ struct uaio_worker;
 void uaio_asleep_run(struct uaio_req *req, struct uaio_worker *worker);
 
 /*
- * Called at the end of the submission of a request with a sleeper: wait until the request's
- * system call sleeps or has returned. So a wake-up which the client makes after its
- * submission reaches the call. Returns at once if the request is HELD, as its call is made
- * later. Does not wait for a worker if no more workers can be created.
+ * A request has a sleeper (op/sleeper.h) if its system call may sleep until another thread
+ * ends the call. Called at the end of the submission of such a request: wait until the call
+ * sleeps or has returned. So a wake-up which the client makes after its submission reaches
+ * the call. Returns at once if the request is HELD, as its call is made later. Does not
+ * wait for a worker if no more workers can be created.
  */
 void uaio_asleep_settle(struct uaio_sleeper *sleeper);
 

@@ -24,9 +24,10 @@
  *       If the front-end sets ends_unparked (cancel.h), the canceller also marks any request
  *       that is about to be parked or deferred. Such a request ends as cancelled, but the
  *       cancelling call counts it as executed by another thread.
- *   I5  If a worker waits for the files of a splice, the canceller ends that wait (endable.h),
- *       and does not wait for the worker. The request keeps its copy of the arguments until
- *       uaio_copy_drop() removes it under the group's lock.
+ *   I5  If a worker waits for the files of a splice, the canceller ends that wait
+ *       (endable.h), and does not wait for the worker. To end the wait, the canceller reads
+ *       the request's copy of the arguments, so uaio_copy_drop() frees the copy under the
+ *       group's lock.
  */
 #include <errno.h>
 
@@ -67,7 +68,8 @@ struct haul {
 	 */
 	int nr_asked;
 	int nr_others; /* how many requests match but are owned by other threads */
-	bool ends_unparked; /* as in the front-end's struct uaio_cancel_aim */
+	/* a request that is about to be parked ends as cancelled instead */
+	bool ends_unparked;
 };
 
 static bool is_any(const struct uaio_req *req, const struct aim *aim)
@@ -268,8 +270,8 @@ static void complete(struct haul *haul)
 }
 
 /*
- * If only one request is to be cancelled, but another thread was trying the request
- * that was found, and has just executed it, search again: another request may match.
+ * Perhaps only one request is to be cancelled, and another thread was trying the request
+ * that was found, and has executed it. Then search again: another request may match.
  */
 static void cancel(struct uaio_group *group, const struct aim *aim,
 		   struct haul *haul)

@@ -19,7 +19,8 @@
 
 enum {
 	/*
-	 * A healthy device completes requests within this pause; then /proc need not be read.
+	 * First pause of the closer, the thread that closes the descriptor. A healthy
+	 * device completes requests within this pause. Then the closer need not read /proc.
 	 */
 	FIRST_PAUSE_NS = 100000,
 	MAX_PAUSE_NS = 10000000,
@@ -30,13 +31,13 @@ enum {
 	 */
 	PATIENCE_NS = 20000000,
 	/*
-	 * As PATIENCE_NS, if more workers may be created; the system may still refuse
-	 * threads.
+	 * How long the closer waits for a worker, if more workers may be created, before it
+	 * executes requests itself. The system may refuse further threads.
 	 */
 	HOPE_MS = 5000,
 	/*
-	 * The closer examines at most this number of calls, and waits while more are in
-	 * progress.
+	 * The closer examines at most this number of system calls. While more are in
+	 * progress, it waits.
 	 */
 	MAX_CALLS = 512,
 	/*
@@ -174,9 +175,9 @@ static bool has_our_thread_ids(void)
 /* The closer */
 
 /*
- * The kernel's own AIO has nr_native requests on file. A worker may still be in
- * io_submit with some of these requests: io_submit may not have looked up the
- * descriptor yet, or the kernel may still refuse the request.
+ * The kernel's own AIO has nr_native requests on file. A worker may still be in io_submit
+ * with some of these requests. That call may not have looked up the descriptor yet, or may
+ * still refuse the request.
  * Return: false if there may be such a request.
  */
 static bool submitters_are_in_calls(const struct uaio_file *file,
@@ -199,10 +200,11 @@ static bool submitters_are_in_calls(const struct uaio_file *file,
 }
 
 /*
- * Return: whether each reference but the closer's belongs to a request that makes only
- * one call, and is in that call. Each such request has one reference. There are no new
- * references, as the closer has removed the file from the table. The references are
- * counted before the calls. So if both counts are equal, no request was missed.
+ * Return: whether the descriptor may be closed: each reference to file, except the closing
+ * thread's, belongs to a request that makes only one call, and is in that call. Each such
+ * request has one reference. There are no new references, as the closer has removed the
+ * file from the table. The references are counted before the calls. So if both counts are
+ * equal, no request was missed.
  */
 static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 {
@@ -220,8 +222,9 @@ static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 	    (nr && !has_our_thread_ids()))
 		return false;
 	/*
-	 * The kernel may return a request to the library without executing it; a worker
-	 * then has to execute the request on the descriptor.
+	 * The kernel may return a request to the library without executing it. A worker
+	 * then has to execute the request on the descriptor, so the descriptor must stay
+	 * open.
 	 */
 	if (nr_native &&
 	    ((waited_ns < HOPE_MS * 1000000ll && !uaio_native_is_final(file)) ||
@@ -234,8 +237,8 @@ static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 }
 
 /*
- * Return: whether the closer may have to wait for req: req is a request of file, or a
- * request of file may wait for req in the order of their inode.
+ * Return: whether the thread that closes file may have to wait for req. It may if req is a
+ * request of file, or if a request of file may wait for req in the order of their inode.
  */
 static bool holds_up(const struct uaio_req *req, const void *arg)
 {
@@ -246,7 +249,7 @@ static bool holds_up(const struct uaio_req *req, const void *arg)
 }
 
 /*
- * Execute one request for which the closer waits, and which no worker has dequeued.
+ * Execute one request for which the closing thread waits, and which no worker has dequeued.
  * Return: whether there was such a request.
  */
 static bool execute_one(struct uaio_file *file)
@@ -259,8 +262,8 @@ static bool execute_one(struct uaio_file *file)
 }
 
 /*
- * Return: whether the closer has waited long enough for workers, and so executes requests
- * itself.
+ * Return: whether the closing thread has waited long enough for workers, and so executes
+ * requests itself.
  */
 static bool has_waited_enough(int64_t waited_ns)
 {

@@ -9,9 +9,9 @@
  * file, so the descriptor may be closed from then on. (A call on a hung device never
  * returns, and the closer must not wait for such a call.)
  *
- *   I1  The closer stops waiting when each reference to the file but its own belongs to a
- *       request that makes one system call and is in that call, past the look-up of the
- *       descriptor.
+ *   I1  The closer stops waiting when each reference to the file, except its own, belongs
+ *       to a request that makes only one system call. That call must be in progress, and
+ *       have looked up the descriptor.
  *   I2  The kernel shows in /proc/self/task/TID/syscall which call a thread sleeps in. A
  *       thread also sleeps if a tracer, or a seccomp filter that asks a supervisor, stops it
  *       before the look-up; /proc/self/task/TID/wchan shows that. If these files cannot be

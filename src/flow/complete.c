@@ -262,8 +262,8 @@ void uaio_req_finish(struct uaio_req *req, int64_t res,
 
 /*
  * Return: how many requests, from the first on, can be posted together. They must be of one
- * queue, and have the same is_for_worker(). If faults are injected, the number is 1, as
- * each completion may be delayed.
+ * queue, and is_for_worker() must return the same for all of them. If faults are injected,
+ * the number is 1, as each completion may be delayed.
  */
 static unsigned nr_together(struct uaio_req *const *reqs, unsigned nr)
 {

@@ -211,10 +211,9 @@ int uaio_req_new(const struct uaio_submitter *by, struct uaio_file *fixed,
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
 	/*
-	 * A request that parks needs a watch on its file. A timer has no file, so it
-	 * needs none. Since the first try, the program may have reopened the descriptor
-	 * on a regular file. On a regular file only a poll parks, until it is tried
-	 * again.
+	 * A request that parks needs a watch on its file; a timer has no file. Since the
+	 * first try, the program may have reopened the descriptor as a regular file. There
+	 * only polls park, so other requests need no watch.
 	 */
 	if (parks && likely(file) &&
 	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&

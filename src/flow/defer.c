@@ -12,7 +12,8 @@
 #include "flow/flow.h"
 #include "flow/link.h"
 
-static uint32_t nr_deferred; /* atomic: deferred requests of all queues */
+/* atomic: how many requests of all queues are deferred */
+static uint32_t nr_deferred;
 
 void uaio_defer_init(void)
 {

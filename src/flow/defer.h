@@ -30,8 +30,8 @@ struct uaio_req;
 void uaio_defer_init(void);
 
 /*
- * Prepare req, which is PREPPED, to wait for ns nanoseconds. The caller has pinned the
- * request's group (uaio_ready_pin()), and parks req next.
+ * req is PREPPED (about to be started): prepare it to wait for ns nanoseconds first. The
+ * caller has pinned the request's group (uaio_ready_pin()), and parks req next.
  * Return: false if req cannot be deferred.
  */
 bool uaio_defer(struct uaio_req *req, int64_t ns);

@@ -32,7 +32,7 @@
  * A thread with a descriptor table of its own (table.h) executes what it submits at
  * once. It ignores all drains, also those that it submits itself.
  *
- * Context: any thread that has entered (entry.h).
+ * Context: any thread that has entered the library (entry.h).
  *
  * Tested by test-drain.c.
  */

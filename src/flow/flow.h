@@ -2,9 +2,9 @@
 /*
  * Flow: what happens to a request that does not complete inside the submitting call
  *
- * The functions of this header create a request, send it to where it waits or to a worker,
- * start it again when its wait is over, and complete it. req.h lists the states of a
- * request, and which thread may move it between them.
+ * The functions of this header create a request, and send it to a worker or to where it
+ * waits. When its wait is over, they start it again, and later complete it. req.h lists the
+ * states of a request, and which thread may move it between them.
  *
  * Completing a request may allow other requests to start, and these may complete at once.
  * There is no recursion: requests that may start are appended to a list, and the outermost
@@ -44,8 +44,8 @@ void uaio_group_fini(struct uaio_group *group);
  * Create a request from sqe: copy sqe and its vectors or path, and take a reference to its
  * file. fixed: the file if sqe->is_fixed, else ignored; the caller holds a reference, and the
  * request uses that file's descriptor. parks: the request will wait until its file is ready.
- * Return: 0 with a PREPPED request; -EAGAIN if memory is refused; -EBADF if the descriptor is
- * not open.
+ * Return: 0 with a PREPPED request (one that the caller is about to start); -EAGAIN if
+ * memory is refused; -EBADF if the descriptor is not open.
  */
 int uaio_req_new(const struct uaio_submitter *by, struct uaio_file *fixed,
 		 const struct uaio_sqe *sqe, bool parks,
@@ -68,8 +68,8 @@ void uaio_req_init_slab(void);
 /* Functions of send.c (which starts requests) and of work.c (which the work queue calls) */
 
 /*
- * Start a PREPPED request: add it to handover, for a worker, or let it wait until its file
- * is ready or its pages are in the page cache.
+ * Start a request, which is PREPPED (about to be started). Add it to handover, for a
+ * worker, or let it wait until its file is ready or its pages are in the page cache.
  */
 void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover);
 
@@ -83,8 +83,8 @@ void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover);
 int uaio_req_park(struct uaio_req *req);
 
 /*
- * Give the work items of handover to the work queue. If no thread can execute an item, the
- * calling thread executes the request or ends it.
+ * Give the requests that handover has collected for workers to the work queue. If no thread
+ * can execute an item, the calling thread executes the request or ends it.
  */
 void uaio_req_hand_over(struct uaio_handover *handover);
 
@@ -107,11 +107,17 @@ void uaio_req_start_list(struct list *startable,
 void uaio_req_start_first(struct list *startable,
 			  struct uaio_handover *handover);
 
-/* Start the requests of a list, then give the work items of handover to the work queue. */
+/*
+ * Start the requests of a list, then give the requests that handover has collected for
+ * workers to the work queue.
+ */
 void uaio_req_start_and_hand_over(struct list *startable,
 				  struct uaio_handover *handover);
 
-/* Start the PREPPED requests of a list, and hand over their work items. */
+/*
+ * Start the requests of a list, which are PREPPED (about to be started), and give those for
+ * workers to the work queue.
+ */
 void uaio_req_start_all(struct list *startable);
 
 /* Add a QUEUED request to handover, as a work item. */

@@ -23,8 +23,9 @@ enum {
 	/* the leaving thread finishes pending requests, then calls exec */
 	GATE_EXEC,
 	GATE_ENDING, /* the process ends as soon as no request is pending */
-	GATE_ENDED,  /* no request was pending: the process is about to end */
-	/* as EXEC, but threads that waited at the gate have timed out (I4) */
+	/* no request is pending any more: the process is about to end */
+	GATE_ENDED,
+	/* as GATE_EXEC, but threads that waited at the gate have timed out (I4) */
 	GATE_LONG,
 	GATE_MASK = 7,
 	GATE_TID_SHIFT = 3,
@@ -191,12 +192,12 @@ static void take_native(struct uaio_group *group)
 }
 
 /*
- * Finish all requests that delay the exit. The gate is closed. Requests that were
- * queued before the gate closed are in the work queue, and this thread finds them
- * there, under the queue's lock. Later the work queue refuses requests, as it checks
- * the gate under the same lock, and the thread that starts such a request executes it.
- * If a request waits for an older request of its file, it was counted before the older
- * request completed.
+ * Finish all requests that delay the exit. The gate is closed. Requests that were queued
+ * before the gate closed are in the work queue, and this thread finds them there, under the
+ * queue's lock. Later the work queue refuses requests, as it checks the gate under the same
+ * lock, and the thread that starts such a request executes it. A request that waits for an
+ * older request of its file is counted before the older one completes, so the count does
+ * not become 0 in between.
  *
  * Reads are dropped, except a read for which a write waits. Such a read may be queued after
  * this thread has looked for it, or the write may begin to wait later. So this thread looks
@@ -253,7 +254,8 @@ static void drain(void)
 void uaio_gate_end(void)
 {
 	/*
-	 * Other threads may submit until the process has ended.
+	 * The gate stays closed for good, as other threads may submit until the process has
+	 * ended.
 	 * [MB:exit] seq_cst: close the gate before drain() reads the count.
 	 */
 	store_seq_cst(&gate, closed_by_me(GATE_ENDING));

@@ -125,9 +125,9 @@ static bool is_awaited(const struct uaio_req *req)
 }
 
 /*
- * Give the PREPPED requests of the list to the driver, the thread that uses the
- * kernel's io_uring (driver.h). The other requests of the list are for kernel AIO, and
- * already RUNNING.
+ * The list has requests for the driver, the thread that uses the kernel's io_uring
+ * (driver.h), and for kernel AIO. Give the former, which are PREPPED (not started yet), to
+ * the driver. The latter are RUNNING already.
  */
 static void line_up(struct list *others, struct uaio_handover *handover)
 {
@@ -211,8 +211,8 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
 	bool is_taken = false;
 
 	/*
-	 * relaxed: if this thread reads an old value although the gate is closed, the
-	 * kernel executes the request, and the fallback thread reaps its completion
+	 * relaxed: this thread may miss that the gate or the queue has just been closed.
+	 * Then the kernel executes the request, and another thread reaps its completion
 	 */
 	if (likely(!uaio_native_suits_worker(req)) || uaio_gate_is_closed() ||
 	    load_relaxed(&group->ready.is_closing) ||

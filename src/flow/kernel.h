@@ -21,13 +21,15 @@ struct uaio_sqe;
 struct uaio_worker;
 
 /*
- * Add a PREPPED request to handover, for the kernel's own AIO.
+ * Add a request, which is PREPPED (about to be started), to handover, for the kernel's
+ * own AIO.
  * Return: false, having done nothing, if the kernel is not to execute the request.
  */
 bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover);
 
 /*
- * Add a PREPPED request to handover, for the driver to submit (driver.h).
+ * Add a request, which is PREPPED (about to be started), to handover, for the driver to
+ * submit (driver.h).
  * Return: false, having done nothing, if the driver is not to submit it.
  */
 bool uaio_kernel_line(struct uaio_req *req, struct uaio_handover *handover);

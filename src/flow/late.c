@@ -76,7 +76,8 @@ static void become_timer(struct uaio_req *req, int64_t res, bool breaks,
 
 /*
  * Save what a trace reports of req, before req becomes a timer. If the request was executed
- * in parts, sqe now has the length and offset of the last part.
+ * in parts, sqe now has the length and offset of the last part, and the trace reports
+ * these.
  */
 static void record_for_traces(struct uaio_req *req,
 			      const struct uaio_worker *worker)
@@ -128,7 +129,11 @@ bool uaio_late_hold(struct uaio_req *req, int64_t *res,
 		    struct uaio_worker *worker, struct list *ret_startable)
 {
 	if (unlikely(req->late.held == UAIO_REQ_DEFERRED)) {
-		/* The deferred request never started: a canceller has cancelled it. */
+		/*
+		 * The request was deferred, and a canceller has cancelled it before it
+		 * started. So release the descriptor that the library kept for it, if its
+		 * file is a stream.
+		 */
 		if (req->file && !uaio_req_inode(req))
 			uaio_file_unuse(req->file);
 		uaio_defer_is_over(req);

@@ -67,10 +67,10 @@ void uaio_link_append(struct uaio_req *last, struct uaio_req *req)
 }
 
 /*
- * Pass a PREPPED request to the starter (send.c), which issues it or completes it as
- * cancelled. Until then the request is counted as delaying the exit (gate.h). If req
- * waited for a write, this write is still counted now, so the count does not become 0
- * in between.
+ * Pass a request, which is PREPPED (about to be started), to the starter (send.c), which
+ * issues it or completes it as cancelled. Until then the request is counted as delaying the
+ * exit (gate.h). If req waited for a write, this write is still counted now, so the count
+ * does not become 0 in between.
  */
 static void leave_to_starter(struct uaio_req *req, uint16_t what,
 			     struct list *ret_startable)

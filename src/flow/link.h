@@ -21,10 +21,10 @@
  *       HELD, change under the group's lock. When a request has started, its member
  *       before is NULL; only a linked timer keeps it until the timer or the request
  *       that it limits is complete.
- *   I3  When a request leaves its group, it also leaves its chain. From then on the
- *       thread that completes the request owns the next request of the chain, which is
- *       now PREPPED. This thread posts the event of the completed request, then starts
- *       the next request. If it is the submitting thread, it starts the next request
+ *   I3  When a request leaves its group, it also leaves its chain. From then on the thread
+ *       that completes the request owns the next request of the chain, which is now PREPPED
+ *       (about to be started). This thread posts the event of the completed request, then
+ *       starts the next request. If it is the submitting thread, it starts the next request
  *       when the submission ends (chain.h).
  *   I4  The thread that expires a linked timer owns the timer. Under the group's lock
  *       that thread finds the timer's request by the member before, or finds that the
@@ -35,7 +35,7 @@
  * A thread with a descriptor table of its own (table.h) executes its requests at once, one
  * after the other, and so has no chains.
  *
- * Context: any thread that has entered (entry.h).
+ * Context: any thread that has entered the library (entry.h).
  */
 #ifndef UAIO_FLOW_LINK_H
 #define UAIO_FLOW_LINK_H
@@ -52,8 +52,8 @@ struct uaio_sqe;
 struct uaio_submitter;
 
 /*
- * Issue a PREPPED request that was held (chain.c). If the request has to park, this
- * function has already called uaio_ready_expect() (ready.h).
+ * Issue a request that was held, and is now PREPPED (about to be started; chain.c). If the
+ * request has to park, this function has already called uaio_ready_expect() (ready.h).
  * Return: what the request has to wait for; if UAIO_NEXT_DONE, it is complete, with the
  * result in ret_res.
  */
@@ -65,7 +65,10 @@ typedef enum uaio_next uaio_issue_held_fn(struct uaio_req *req,
  */
 void uaio_link_init(uaio_issue_held_fn *issue);
 
-/* Create a PREPPED request of a chain. Return: 0; -EAGAIN if memory is refused. */
+/*
+ * Create a request of a chain, in the state PREPPED (not started).
+ * Return: 0; -EAGAIN if memory is refused.
+ */
 int uaio_link_new(const struct uaio_submitter *by, const struct uaio_sqe *sqe,
 		  struct uaio_req **ret_req);
 /* Append req, which is new, to the chain that ends with last. */
@@ -104,8 +107,8 @@ void uaio_link_release_locked(struct uaio_req *first,
  */
 bool uaio_link_is_here(const struct uaio_req *req);
 /*
- * The caller has issued req, which is PREPPED and not complete: start the timer that is linked
- * to req.
+ * The caller has issued req, which is not complete, and will wait or go to a worker next:
+ * start the timer that is linked to req.
  */
 void uaio_link_goes(struct uaio_req *req);
 
@@ -116,8 +119,9 @@ void uaio_link_goes(struct uaio_req *req);
 /* Return: whether req was held, and so has to be issued or cancelled. */
 bool uaio_link_was_held(const struct uaio_req *req);
 /*
- * Issue req.
- * Return: what req has to wait for; UAIO_NEXT_DONE if it is to complete as cancelled.
+ * Issue req, unless it is to be cancelled.
+ * Return: what req has to wait for; UAIO_NEXT_DONE if the caller must complete req, with
+ * the result in *ret_res.
  */
 enum uaio_next uaio_link_issue(struct uaio_req *req, int64_t *ret_res);
 /*

@@ -33,7 +33,8 @@ void uaio_queue_keep_maker(struct uaio_queue *queue)
 	unsigned crew = uaio_wq_enlist();
 
 	/*
-	 * If all crews are in use, the credentials of each request's submitter count.
+	 * All crews are in use, so none can be reserved for the maker. Workers then use the
+	 * credentials of each request's submitter.
 	 */
 	if (crew == UAIO_WQ_NO_CREW)
 		return;
@@ -63,7 +64,7 @@ void uaio_queue_open_locked(struct uaio_queue *queue)
 	store_relaxed(&queue->number,
 		      (uint16_t)(add_relaxed(&nr_opened, 1) + 1));
 	/*
-	 * relaxed: a thread that reads the number without the lock compares it again
+	 * relaxed: a thread that reads `generation` without the lock compares it again
 	 * under the lock
 	 */
 	store_relaxed(&queue->generation, queue->generation + 1);

@@ -33,16 +33,16 @@ void uaio_queue_keep_maker(struct uaio_queue *queue);
 void uaio_queue_drop_maker(struct uaio_queue *queue);
 
 /*
- * Give the sink the completions of requests that completed inside their submission, and wake
- * the waiters that now have enough. If no other requests are outstanding, the queue may be
- * freed when this returns.
+ * Give the sink the completions of requests that completed inside their submission, and
+ * wake the waiters that now have enough completions. If no other requests are outstanding,
+ * the queue may be freed when this returns.
  */
 void uaio_queue_post(struct uaio_queue *queue, const struct uaio_post *post);
 
 /*
- * Give the sink the completions of requests that uaio_req_new() created, and wake the waiters
- * that now have enough. Requests that a drain held and that may start now are appended to
- * ret_startable (drain.h).
+ * Give the sink the completions of requests that uaio_req_new() created, and wake the
+ * waiters that now have enough completions. Requests that a drain held and that may start
+ * now are appended to ret_startable (drain.h).
  */
 void uaio_queue_post_late(struct uaio_queue *queue,
 			  const struct uaio_post *post,

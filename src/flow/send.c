@@ -37,8 +37,8 @@ void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 }
 
 /*
- * Send a PREPPED request where req->next says: it waits for its file, a time or its pages,
- * or goes to the driver (io_uring) or to a worker.
+ * Send a request, which is PREPPED (about to be started), where req->next says: it waits
+ * for its file, a time or its pages, or goes to the driver (io_uring) or to a worker.
  * Return: false if the request was to be parked, but its queue is being closed.
  */
 static inline __attribute__((always_inline)) bool
@@ -58,10 +58,10 @@ route(struct uaio_req *req, struct uaio_handover *handover)
 }
 
 /*
- * Park a RUNNING request: count it, get its watch (which connects the queue with the file),
- * pin its group, park it, and announce it to the threads that wait for events of its group.
- * test/model/park.pml is a model of this function; test-park-steps.c stops it after each
- * instruction.
+ * Park a RUNNING request. First count it, get its watch (which connects the queue with the
+ * file), and pin its group. Afterwards announce it to the threads that wait for events of
+ * its group. test/model/park.pml is a model of this function; test-park-steps.c stops it
+ * after each instruction.
  */
 int uaio_req_park(struct uaio_req *req)
 {
@@ -105,9 +105,9 @@ static int64_t execute_here(struct uaio_req *req, struct uaio_worker *worker)
 /*
  * End a request that could not be queued or parked. If it was to be parked, its queue is
  * being closed: it ends as cancelled. A bounded request (one that ends by itself) is
- * executed by the calling thread. All others fail with EAGAIN: unbounded requests for which
- * no thread can be created, and requests that need other credentials if no worker with
- * these credentials exists.
+ * executed by the calling thread. All others fail with EAGAIN. These are unbounded requests
+ * for which no thread can be created, and requests with other credentials than this
+ * thread's, if no worker has those credentials.
  */
 static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 		     struct list *ret_startable)
@@ -127,7 +127,7 @@ static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 
 /*
  * Issue a request that was HELD. Pin its group meanwhile, as the request may park.
- * Return: as for route().
+ * Return: false if the request was to be parked, but its queue is being closed.
  */
 static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 						 struct uaio_handover *handover,

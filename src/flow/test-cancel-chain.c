@@ -129,8 +129,8 @@ static void assert_chain(uint64_t cancelled)
 }
 
 /*
- * The gate holds SHARE workers, the most that one device may use. So the last requests stay
- * queued.
+ * The test's gate stops the system calls of SHARE workers, the most that one device may
+ * use. So the last requests stay queued.
  */
 static void the_answer_says_whether_it_was_queued_or_running(void **state)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Helpers for tests of chains and drains: submit requests as a front-end (kernel AIO, io_uring
- * or POSIX AIO) does, in a context of kernel AIO, and check their events.
+ * Helpers for tests of chains and drains. They submit requests in a context of kernel AIO,
+ * by the functions that the front-ends (kernel AIO, io_uring, POSIX AIO) use. Then they
+ * check the events.
  */
 #ifndef UAIO_FLOW_TEST_CHAIN_H
 #define UAIO_FLOW_TEST_CHAIN_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Drains. Completions come in the same order as from the kernel's io_uring, with one
- * exception: in the kernel, a held request that is cancelled completes only after the
+ * Tests drains. Completions come in the same order as from the kernel's io_uring, with
+ * one exception. In the kernel, a held request that is cancelled completes only after the
  * drain.
  */
 #undef NDEBUG

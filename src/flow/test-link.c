@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chains. Completions have the same order and results as from the kernel's io_uring, with
- * one exception: the kernel does not find a request to cancel if it has not started.
+ * Tests chains. Completions have the same order and results as from the kernel's io_uring,
+ * with one exception. The library can cancel a request of a chain that has not started; the
+ * kernel does not find it.
  */
 #undef NDEBUG
 #include "flow/link.h"

@@ -209,7 +209,8 @@ static void a_request_that_asks_for_a_worker_gets_one(void **state)
 }
 
 /*
- * The only worker executes a read that the gate holds, so later requests stay queued.
+ * The only worker executes a read, and the test's gate stops its system call. So later
+ * requests stay queued.
  * Return: the file that is read.
  */
 static int hold_the_worker(uint64_t handle, char *buffer)
@@ -232,7 +233,7 @@ static int cancel_some(void)
 	uint64_t handle;
 	unsigned seen = 0;
 
-	/* allow two threads: the manager and one worker */
+	/* allow two threads: the manager, which creates workers (wq.h), and one worker */
 	unit_allow_threads(2);
 	if (unit_engine(NULL) < 0)
 		return 1;

@@ -402,9 +402,9 @@ static void check_submit_cancelled(long victims, long intruders)
 }
 
 /*
- * Either the intruder cancelled the request; or it got -EALREADY, and the request ends
- * without being parked; or it came too early to find the request; then cancel the request
- * now.
+ * There are three correct outcomes. The intruder cancelled the request. Or it got
+ * -EALREADY, and the request ends without being parked. Or it came too early to find the
+ * request: cancel the request now.
  */
 static void check_submit_ended(long victims, long intruders)
 {
@@ -428,8 +428,8 @@ static long feed(void *arg)
 }
 
 /*
- * The timer cancelled the read; or the completed read cancelled the timer; or the read
- * completed just before the timer could cancel it.
+ * Three outcomes are correct: the timer cancelled the read; the completed read cancelled
+ * the timer; or the read completed just before the timer could cancel it.
  */
 static void check_one_ended_the_other(long victims, long intruders)
 {

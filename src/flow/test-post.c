@@ -27,7 +27,7 @@ static struct {
 	uint32_t nr; /* atomic: completions received but not reaped */
 	uint64_t sum_data;
 	unsigned nr_posts;
-	/* posts for which the queue's lock was not held */
+	/* how many posts came while the queue's lock was not held */
 	unsigned nr_unlocked;
 	uint32_t nr_asked; /* atomic: how often is_met() was called */
 	uint32_t asked_by; /* atomic: the last thread that called is_met() */
@@ -35,7 +35,7 @@ static struct {
 	uint32_t pins_then;
 
 	unsigned nr_drops;
-	/* calls of drop_words() for which the queue's lock was held */
+	/* how many calls of drop_words() came while the queue's lock was held */
 	unsigned nr_locked;
 	uint64_t sum_words;
 } client;

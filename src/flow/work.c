@@ -166,8 +166,9 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 	if (unlikely(ioprio))
 		uaio_thread_give_ioprio(old_ioprio);
 	/*
-	 * Report the end of the system call before the event is posted: the client may
-	 * react to the event by a new request, which this worker can then execute.
+	 * Report the end of the system call before the event is posted. The client may
+	 * react to the event by a new request. This worker, which then counts as free, can
+	 * execute that request.
 	 */
 	uaio_wq_returned(worker);
 	if (unlikely(req->sqe.is_multishot) && !takes && goes_on(req, res))
