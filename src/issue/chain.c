@@ -65,8 +65,8 @@ static __attribute__((noinline)) void replace_polled(struct uaio_req *req,
 }
 
 /*
- * As uaio_file_get(). But if the library's entry for fd says that requests cannot use
- * the file, the entry may be outdated: look up the descriptor again, as
+ * As uaio_file_get(). But the library's entry for fd may be outdated if it says that
+ * requests cannot use the file. Then look up the descriptor again, as
  * uaio_look_up_again() does.
  */
 static int get_current(int fd, struct uaio_file **ret_file)
@@ -85,7 +85,7 @@ static int get_current(int fd, struct uaio_file **ret_file)
 
 /*
  * A held request has no file before it starts: look up its file now.
- * Return: 0, or -errno.
+ * Return: 0; -EBADF if there is no such file; -EAGAIN if memory is refused.
  */
 static int attach(struct uaio_req *req)
 {
@@ -101,8 +101,8 @@ static int attach(struct uaio_req *req)
 		replace_polled(req, &file);
 	/*
 	 * For a registered file, the request uses a descriptor of the library, which
-	 * stays open until the request completes. If the file is a stream, it stays
-	 * open only until unuse_stream().
+	 * stays open until the request completes. If the file is a stream, that
+	 * descriptor stays open only until unuse_stream().
 	 */
 	if (req->sqe.is_fixed)
 		req->sqe.fd = uaio_file_use(file);
@@ -126,9 +126,9 @@ static void unuse_stream(struct uaio_req *req)
 }
 
 /*
- * Issue req in this thread, or leave it to a worker. This may be another thread than
- * the one that submitted req. It then leaves requests of regular files to workers: they
- * may take long, and would delay the work of this thread.
+ * Issue req in this thread, or leave it to a worker. Unless the submission itself issues
+ * req (uaio_link_is_here()), this may be any thread. It then leaves requests of regular
+ * files to workers, because such a request may take long, and would delay this thread.
  */
 static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
 				struct uaio_outcome *ret)
@@ -163,7 +163,8 @@ static void notify_start(struct uaio_req *req)
 }
 
 /*
- * Decide which injected faults the request has, and defer the request if a fault says so.
+ * Decide which injected faults the request gets, and defer the request if a fault says
+ * so.
  * Return: 0, or the -errno that a fault injects.
  */
 static __attribute__((noinline)) int have_fault(struct uaio_req *req)
@@ -293,7 +294,10 @@ static int mistake(const struct uaio_chain *chain, const struct uaio_sqe *sqe)
 	if (sqe->op == UAIO_OP_LINK_TIMER &&
 	    (!chain->last || chain->last->sqe.op == UAIO_OP_LINK_TIMER))
 		return -EINVAL;
-	/* The socket may not exist yet: an earlier request of the chain may create it. */
+	/*
+	 * The socket may not exist yet, as an earlier request of the chain may create it:
+	 * check sqe without the socket.
+	 */
 	if (op->is_of_socket)
 		return mistake_on_any(sqe);
 	if (sqe->is_fixed)
@@ -420,8 +424,8 @@ static __attribute__((noinline)) void check(struct uaio_req *req)
 }
 
 /*
- * error: 0, or the -errno with which sqe is refused. is_late: report the error only when
- * sqe starts.
+ * Add sqe to the chain. error: 0, or the -errno with which sqe is refused. is_late:
+ * report the error only when sqe starts.
  */
 static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 	       bool is_late)

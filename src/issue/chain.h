@@ -17,8 +17,8 @@
  * with EBADF. The arguments of a request are checked earlier, when it is added, against
  * the file that its descriptor has at that moment.
  *
- * Context: any thread that has entered (entry.h). Only the thread that began a chain
- * uses it.
+ * Context: any thread that has entered the library (entry.h). Only the thread that began a
+ * chain uses it.
  *
  * Tested by test-link.c.
  */

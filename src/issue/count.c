@@ -35,7 +35,10 @@ void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
 		batch->first_end = outcome->end;
 	}
 	batch->end = outcome->end;
-	/* This call is last, so that no value has to be saved across it. */
+	/*
+	 * This call is the last in the function, so the compiler need not save values
+	 * across it.
+	 */
 	if (uaio_stats_is_traced(stats))
 		uaio_record_inline(stats, batch->by.queue, file, sqe, outcome);
 }

@@ -63,9 +63,9 @@ static enum uaio_order order_as_write(struct uaio_range *ret_range)
 }
 
 /*
- * The kernel executes reads inside io_submit, except O_DIRECT reads: io_submit only
- * submits an O_DIRECT read to the device. So even in the kernel, a later O_DIRECT write
- * in place may overtake an O_DIRECT read (order.h, I5).
+ * The kernel executes reads inside io_submit, except O_DIRECT reads: io_submit only submits
+ * an O_DIRECT read to the device. So even in the kernel, a later O_DIRECT write that does
+ * not extend the file may overtake an O_DIRECT read (order.h, I5).
  */
 static enum uaio_order order_of_read(const struct uaio_file *file,
 				     const struct uaio_sqe *sqe,

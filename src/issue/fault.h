@@ -26,8 +26,8 @@
  *       in a short range, check.h also reports where the request was submitted. That
  *       report has the name "FAULT NUMBER": the fault's number and the request's.
  *
- * Context: any thread that has entered (entry.h), without locks. Called only if
- * uaio_config.is_examined is set.
+ * Context: any thread that has entered the library (entry.h), without locks. Called
+ * only if uaio_config.is_examined is set.
  *
  * Tested by test-fault.c.
  */
@@ -71,7 +71,10 @@ void uaio_fault_init(void);
 void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
 		     uint32_t record, struct uaio_fault_plan *ret);
 
-/* Store in req, which is PREPPED, the faults that were planned for its sqe. */
+/*
+ * Store in req, which is PREPPED (not started), the faults that were planned for its
+ * sqe.
+ */
 void uaio_fault_keep(struct uaio_req *req, const struct uaio_fault_plan *plan);
 
 #endif /* UAIO_ISSUE_FAULT_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads with a descriptor table of their own (table.h) execute their requests themselves
- * by plain system calls, however long these take, and post each completion at once. Tested
- * by src/aio/test-resfd.c and test/host/tables.c.
+ * Threads with a descriptor table of their own (table.h) execute their requests
+ * themselves. They make plain system calls, however long these take, and post each
+ * completion at once. Tested by src/aio/test-resfd.c and test/host/tables.c.
  */
 #include <poll.h>
 

@@ -6,7 +6,7 @@
  * decide what happens next. The request may have to wait for older requests on its inode
  * first, and its descriptor may by now refer to another kind of file.
  *
- * Context: any thread that has entered (entry.h) and owns the request.
+ * Context: any thread that has entered the library (entry.h) and owns the request.
  *
  * Tested by src/wait/test-order.c and all other tests with requests that wait.
  */
@@ -21,10 +21,10 @@
 struct uaio_req;
 
 /*
- * Decide what req has to wait for. req is PREPPED, and its first try did not complete
- * it. next, outcome: what the try returned. If req parks, the caller has called
- * uaio_ready_expect() (ready.h). Also stores in req how many bytes the try transferred,
- * and starts a linked timer.
+ * Decide what req has to wait for. req is PREPPED (not waiting yet), and its first try
+ * did not complete it. next, outcome: what the try returned. If req parks, the caller
+ * has called uaio_ready_expect() (ready.h). Also stores in req how many bytes the try
+ * transferred, and starts a linked timer.
  * Return: 0, with the decision in *ret_next and req->next. If the decision is
  * WAIT_ORDER, req already waits, and no longer belongs to the caller. -errno: req has
  * to complete with this error, as one of its two files (splice) is gone.

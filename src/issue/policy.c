@@ -32,10 +32,10 @@ enum {
 	 */
 	SLOW_READ_US = 20,
 	/*
-	 * Longest read, in bytes, that waits for its pages. A read of 64 KiB that is
-	 * not cached takes 70 us of processor time if it waits for its pages
-	 * (WAIT_PAGES), and 95 us on a worker. A read of 256 KiB takes 250 us either way,
-	 * but workers copy in parallel with the client.
+	 * Longest read, in bytes, that waits for its pages. A read of 64 KiB that is not
+	 * cached takes 70 us of processor time if it waits for its pages
+	 * (UAIO_NEXT_WAIT_PAGES). It takes 95 us on a worker. A read of 256 KiB takes 250
+	 * us either way, but workers copy in parallel with the client.
 	 */
 	PAGED_BYTES_MAX = 128 << 10,
 	/*
@@ -111,8 +111,9 @@ enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
 	next = uaio_policy[uaio_file_kind(file)][uaio_optab[sqe->op].class](
 		file, sqe, ret);
 	/*
-	 * The library may create the request on yet another file, and each file counts
-	 * its own edges. So let the request count as not tried.
+	 * The program may reopen the descriptor once more before the library creates the
+	 * request. Each file counts its own edges (events of an epoll), so a count of this
+	 * file would mislead. So let the request count as not tried.
 	 */
 	ret->edges = 0;
 	return next;
@@ -214,9 +215,8 @@ void uaio_note_cached(struct uaio_file *file, bool is_hit)
 		store_relaxed(&file->hit_streak, 0);
 	/*
 	 * After a streak of STREAK_HITS reads, reads are made without a query, and
-	 * uaio_judge_read() times them by the cycle counter. While the counter's rate
-	 * is unknown, it cannot do so. So until then, the streak stays shorter than
-	 * STREAK_HITS.
+	 * uaio_judge_read() times them by the cycle counter. It cannot do so while the
+	 * counter's rate is unknown, so the streak then stays shorter than STREAK_HITS.
 	 */
 	else if (nr < STREAK_HITS - 1 || uaio_cycles_per_us())
 		store_relaxed(&file->hit_streak, nr + 1);

@@ -7,10 +7,9 @@
  * issues a request inside the submitting call, and returns what the request has to wait for
  * (enum uaio_next). policy.c gives the measurement for each constant.
  *
- * issue_one() in submit.c decides for operations without a file, for requests that the client
- * wants executed by a worker (IOSQE_ASYNC), and for requests with flags that have to be
- * honoured at once. After that, a request may still have to wait for older ones of its inode
- * (order.h).
+ * For some requests issue_one() in submit.c decides instead. These requests have no file,
+ * or have flags that must be honoured at once, or ask for a worker (IOSQE_ASYNC). After the
+ * decision, a request may still have to wait for older ones of its inode (order.h).
  */
 #ifndef UAIO_ISSUE_POLICY_H
 #define UAIO_ISSUE_POLICY_H
@@ -117,17 +116,17 @@ enum uaio_next uaio_done_unless_bounced(const struct uaio_file *file,
 /*
  * The client wants the request executed asynchronously (is_async).
  * Return: what the request waits for. On a stream, the operation's row in the table
- * (optab.c) decides: most requests park until the file is ready, as a worker that waits in
- * a system call could not be interrupted. On other files a worker executes the request.
+ * (optab.c) decides. Most requests park until the file is ready. A worker that waits in a
+ * system call could not be interrupted. On other files a worker executes the request.
  */
 enum uaio_next uaio_send_untried(struct uaio_file *file,
 				 const struct uaio_sqe *sqe,
 				 struct uaio_outcome *ret);
 
 /*
- * The program may have replaced a descriptor's file by a system call that the library
- * does not interpose. Called when a request does not suit the file that the library
- * knows: it has an offset on a stream, or no offset on a regular file.
+ * The program may have replaced a descriptor's file by a system call that the library does
+ * not interpose. Called when a request does not suit the file that the library knows. Such
+ * a request has an offset on a stream, or no offset on a regular file.
  * Return: whether the descriptor certainly refers to another file than the library's
  * entry.
  */

@@ -62,8 +62,8 @@ static void note_try(struct uaio_waitq *waitq, bool found_nothing)
 
 /*
  * Return: whether the file is O_NONBLOCK, so that the request must not wait. The flag is
- * queried for each request that would have to wait, and not cached: other processes that
- * share the open file may change it, and so may ioctl().
+ * queried for each request that would have to wait, and not cached. Other processes that
+ * share the open file may change the flag, and so may ioctl().
  */
 static bool may_not_wait(const struct uaio_file *file, int fd)
 {
@@ -181,7 +181,8 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 		note_try(waitq, ret->res == -EAGAIN);
 	if (ret->res != UAIO_OP_BLOCKS)
 		return true;
-	ret->edges = 0; /* no call was made: the request counts as not tried */
+	/* no call was made, so the request counts as not tried */
+	ret->edges = 0;
 	return false;
 }
 
@@ -284,9 +285,10 @@ static enum uaio_next begin_on_stream(struct uaio_file *file,
 }
 
 /*
- * The entry may have been reused for a stream just before the submitter read its kind.
- * A call on a stream ignores the offset, so it would move a write to a regular file.
- * *ret_flags: the flags of the entry (UAIO_FILE_F_*).
+ * The submitter has no reference to the entry `file`, which may describe the stream of
+ * another descriptor by now. If the request's own descriptor is a regular file, a write
+ * must not be made as on a stream: such a call ignores the offset. *ret_flags: the flags of
+ * the entry (UAIO_FILE_F_*).
  * Return: whether the request's descriptor is a stream.
  */
 static inline bool is_on_stream(const struct uaio_file *file,

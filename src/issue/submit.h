@@ -8,7 +8,8 @@
  * return the errors that the kernel's calls would, as a negative errno, and leave errno
  * unchanged.
  *
- * Context: any thread that has entered (entry.h). A batch belongs to its thread.
+ * Context: any thread that has entered the library (entry.h). A batch belongs to its
+ * thread.
  *
  * Tested by test-policy.c and all other tests that submit requests.
  */
@@ -91,8 +92,9 @@ struct uaio_batch {
 	uint32_t nr_handed_over;
 	/* when the batch's first request started, in cycles */
 	uint64_t start;
-	uint64_t first_start, first_end; /* times of the first inline request */
-	uint64_t end;                    /* end of the last inline request */
+	/* when the first inline request began and ended, in cycles */
+	uint64_t first_start, first_end;
+	uint64_t end; /* when the last inline request ended, in cycles */
 	struct uaio_handover handover;
 	struct uaio_completion completions[UAIO_BATCH_COMPLETIONS];
 };

@@ -180,7 +180,10 @@ static void reset_counts(void)
 	store_relaxed(&file.nr_plain, 0);
 }
 
-/* The rate of the cycle counter is known only a millisecond after the start. */
+/*
+ * Wait until the library knows the rate of the cycle counter, a millisecond after its
+ * start: only then it can tell whether reads are fast.
+ */
 static void let_clock_settle(void)
 {
 	int64_t end = uaio_now_ns() + 3000000;
