@@ -237,9 +237,9 @@ static bool prepare(struct uaio_group *group)
 }
 
 /*
- * Return: whether the thread leaves the queue to the fallback thread in this sleep,
- * because many sleeps in a row ended without an event of the queue. This saves time if
- * a thread has many queues, and most are idle.
+ * Return: whether the thread leaves the queue to the fallback thread in this sleep. It
+ * does so if many sleeps in a row ended without an event of the queue. This saves time
+ * if a thread has many queues, and most are idle.
  */
 static bool is_quiet(const struct attender *attender,
 		     const struct attended *attended)

@@ -92,7 +92,8 @@ struct uaio_attend {
 
 /*
  * How often the engine had been started when this thread last called uaio_attend_note()
- * successfully; 0: never.
+ * successfully; 0: never. A child of fork() starts the engine once more, so the value tells
+ * it not to use its parent's list of queues.
  */
 extern _Thread_local uint32_t uaio_attended
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -92,8 +92,9 @@ bool uaio_care_serve(struct uaio_ready *ready)
 	if (is_left)
 		uaio_waiters_pass_on(group);
 	/*
-	 * During the last uaio_ready_look() a file may have become doubtful (it polls
-	 * ready, but calls fail with EAGAIN), or may have been left out of the epoll.
+	 * The epoll may not report each file even now. During the last
+	 * uaio_ready_look() a file may have been left out of the epoll. Or it may be in
+	 * doubt: it polls ready, but calls fail with EAGAIN.
 	 */
 	return !is_left && uaio_ready_is_armed(ready);
 }
@@ -135,7 +136,7 @@ enum uaio_care uaio_care_for(struct uaio_ready *ready, bool is_urgent,
 	if (!is_urgent && attended) {
 		/*
 		 * Threads of the program may be busy with some files of the queue, and
-		 * never try its other files: add these other files to the epoll.
+		 * never try the rest. Add the latter to the epoll.
 		 */
 		uaio_ready_arm_stale(uaio_care_group(ready));
 		(void)uaio_ready_look(uaio_care_group(ready),

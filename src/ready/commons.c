@@ -21,7 +21,7 @@
  *       home, and a thread could look for it in the other home. A queue that is its own
  *       home has an epoll.
  *
- *   I2  The commons is a queue that is never open: no thread waits for its events, it
+ *   I2  The commons is a queue that is never open. No thread waits for its events. It
  *       has no requests of its own, and no sink (front-end functions for completions).
  *       Its watches are dropped with their files.
  *

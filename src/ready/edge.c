@@ -36,7 +36,10 @@ static uint32_t note_edge_locked(struct uaio_file *file, uint32_t armed,
 		 nr_edges = load_relaxed(&file->nr_edges) + 1;
 
 	/* [step: EDGE] */
-	/* [MB:edges] release: counts the edge. Pairs with uaio_file_edges(). */
+	/*
+	 * [MB:edges] release: count the edge. A submitter that has read the old count
+	 * tries its request again. Pairs with uaio_file_edges().
+	 */
 	store_release(&file->nr_edges, nr_edges ? nr_edges : 1);
 	file->told = events;
 	file->told_of = armed;

@@ -57,13 +57,17 @@ static struct {
 	struct list listed;
 	struct list adopted;
 	bool has_thread;
-	bool is_ticking; /* the thread looks at `listed` at intervals */
+	/* the thread looks at the list `listed` at intervals */
+	bool is_ticking;
 	bool is_slow;    /* these intervals are longer than TICK_NS */
 	bool has_new;    /* a queue was put on the list since the last look */
 	bool has_timers; /* a queue that the thread serves may have timers */
 	int64_t due_ns;  /* when the thread wakes if nothing happens */
 	uint32_t
-		drain; /* atomic: counts ended stays (I2); closing threads sleep on it */
+		/*
+		 * atomic: counts ended stays (I2); threads that close a queue sleep on it
+		 */
+		drain;
 } fallback;
 
 void uaio_fallback_init(void)
@@ -299,8 +303,8 @@ static void end_service(struct uaio_ready *ready)
 }
 
 /*
- * Take the next queue from the list `round`, put it back on `listed`, and begin a stay
- * (I2) in it.
+ * Take the next queue from the list `round`, put it back on the thread's list (`listed`),
+ * and begin a stay (I2) in it.
  */
 static struct uaio_ready *next_listed(struct list *round, bool *ret_is_urgent)
 {
@@ -322,9 +326,10 @@ static struct uaio_ready *next_listed(struct list *round, bool *ret_is_urgent)
 
 /*
  * Called after UAIO_LIST was cleared.
- * Return: whether the queue must go back on the list: it has no leader, and is not
- * adopted, or has files that its epoll does not report (kicked, in doubt, or missing
- * there). A leader that stopped just now may have left such files.
+ * Return: whether the queue must go back on the list. It must if a request is parked, no
+ * thread leads, and the epoll does not serve all requests. The latter is so if this
+ * thread has not adopted the queue, or if the epoll does not report some files (kicked,
+ * in doubt, or missing there). A leader that stopped just now may have left such files.
  */
 static bool is_left_to_us(struct uaio_ready *ready)
 {
@@ -573,7 +578,8 @@ static int64_t new_look(int64_t due)
 }
 
 /*
- * Act on events of adopted queues until it is time to look at the list.
+ * Wait for events of the queues that this thread has adopted (adopt()), and serve these
+ * queues, until it is time to look at the list of other queues.
  * Return: 0 if the last wait ended without events.
  */
 static int answer_until(int64_t due)

@@ -265,9 +265,9 @@ void uaio_ready_kick_refused(struct uaio_group *group)
 void uaio_ready_kick_personal(struct uaio_ready *ready)
 {
 	/*
-	 * relaxed: if this thread has made a watch of such a file
-	 * (UAIO_FILE_F_PERSONAL), it sees has_personal set. It need not see watches
-	 * that other threads are just making.
+	 * relaxed: a file with UAIO_FILE_F_PERSONAL may be ready for one thread only.
+	 * If this thread has made a watch of such a file, it sees has_personal set. It
+	 * need not see watches that other threads are just making.
 	 */
 	if (likely(!load_relaxed(&ready->has_personal)))
 		return;

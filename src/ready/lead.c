@@ -213,9 +213,9 @@ void uaio_waiters_pass_on(struct uaio_group *group)
 	uaio_queue_unlock(queue);
 	uaio_wakeups_deliver(&wakeups);
 	/*
-	 * The woken waiter may leave without looking at the files: it has timed out, or
-	 * has enough events, or a signal handler leaves its sleep by siglongjmp(). So
-	 * the fallback thread looks at them, too.
+	 * The woken waiter may leave without looking at the files. It may have timed
+	 * out, or have enough events, or a signal handler may leave its sleep by
+	 * siglongjmp(). So the fallback thread looks at them, too.
 	 */
 	if (was_told)
 		list(group);
@@ -279,9 +279,9 @@ static int sleep_without(const struct uaio_queue *queue,
 }
 
 /*
- * The leader sleeps in the epoll. It releases its pin (reference to the queue) before,
- * because a signal handler may leave the sleep and never come back; afterwards it takes
- * a pin again.
+ * The leader sleeps in the epoll. Before the sleep it releases its pin (reference to
+ * the queue), because a signal handler may leave the sleep and never come back. After
+ * the sleep it takes a pin again.
  * Return: the number of events, on which the caller must act; -EINTR; -EINVAL: the
  * waiter no longer leads. With an error the thread holds no pin.
  */

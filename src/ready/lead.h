@@ -19,9 +19,9 @@
  *       the other.
  *
  *   I4  The leader holds a pin (a reference to the queue) while it is awake, and none
- *       while it sleeps: a signal handler may leave the sleep by siglongjmp(), and the
- *       queue may be closed meanwhile. After the sleep the thread checks, under the
- *       group's lock, whether it still leads.
+ *       while it sleeps. The reason is that a signal handler may leave the sleep by
+ *       siglongjmp(), and that the queue may be closed during the sleep. After the sleep
+ *       the thread checks, under the group's lock, whether it still leads.
  *
  *   I5  A leader may never come back from its sleep. Its thread's next call that waits
  *       or parks a request detects this. Other waiters detect it, too: at intervals
@@ -68,8 +68,8 @@ bool uaio_lead_unpinned_locked(struct uaio_queue *queue,
 			       struct uaio_waiter *waiter);
 
 /*
- * Undo uaio_lead_unpinned_locked(). is_lost: a signal handler has left the thread's
- * sleep, perhaps with events that the thread had taken.
+ * Undo uaio_lead_unpinned_locked(). is_lost: a signal handler has interrupted the thread's
+ * sleep, or left it by siglongjmp(). Events that the thread had taken may then be lost.
  */
 void uaio_lead_end(struct uaio_queue *queue, const struct uaio_waiter *waiter,
 		   bool is_lost);
@@ -96,8 +96,8 @@ bool uaio_lead_pin_again(struct uaio_queue *queue,
 			 const struct uaio_waiter *waiter);
 
 /*
- * If this thread still counts as a leader, a signal handler has left its sleep: stop
- * leading.
+ * If this thread still counts as a leader, a signal handler has left its sleep by
+ * siglongjmp(), or runs in that sleep: stop leading.
  */
 void uaio_lead_forget(void);
 

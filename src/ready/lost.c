@@ -38,8 +38,8 @@ static void clear_up(void *value)
 
 	(void)value;
 	/*
-	 * If this fails, the thread ended inside the library, but not in a sleep. Then
-	 * the thread may hold locks, so free nothing.
+	 * If uaio_enter() fails, the thread ended inside the library, but not in a
+	 * sleep. Then the thread may hold locks, so free nothing.
 	 */
 	if (!uaio_enter())
 		return;
@@ -51,7 +51,10 @@ static void clear_up(void *value)
 
 void uaio_lost_init(void)
 {
-	/* relaxed: only done once. A child of fork() inherits its parent's key */
+	/*
+	 * relaxed: the key is created only once. A child of fork() inherits its
+	 * parent's key
+	 */
 	if (load_relaxed(&lost.has_key) ||
 	    pthread_key_create(&lost.key, clear_up))
 		return;

@@ -352,7 +352,7 @@ bool uaio_ready_park(struct uaio_req *req, enum uaio_req_state from)
 		uaio_ready_unexpect(group);
 		return false;
 	}
-	/* relaxed: only that the number changes matters */
+	/* relaxed: the fallback thread only checks whether the number has changed */
 	store_relaxed(&home->ready.nr_parks,
 		      load_relaxed(&home->ready.nr_parks) + 1);
 	uaio_ready_add(&uaio_ready_counters.nr_parked, 1);
@@ -404,8 +404,8 @@ bool uaio_ready_is_at_rest(struct uaio_ready *ready)
 		list_is_empty(&ready->fresh) && list_is_empty(&ready->unarmed);
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 	/*
-	 * relaxed: if this thread has made a watch of a personal file
-	 * (UAIO_FILE_F_PERSONAL), it sees has_personal set
+	 * relaxed: if this thread has made a watch of a file that may be ready for one
+	 * thread only (UAIO_FILE_F_PERSONAL), it sees has_personal set
 	 */
 	return is_so && !load_relaxed(&ready->has_personal);
 }
@@ -456,8 +456,9 @@ announce(struct uaio_group *group)
 		uaio_waiters_pass_on(home);
 	else if (!uaio_ready_tuning.delays_kick || uaio_is_commons(home))
 		/*
-		 * delays_kick is off (in tests), or home is the commons, which no
-		 * thread of the program serves.
+		 * Let the fallback thread serve the request at once: delays_kick is off
+		 * (in tests), or home is the commons, which no thread of the program
+		 * serves.
 		 */
 		uaio_fallback_nudge(home);
 }
@@ -468,8 +469,8 @@ void uaio_ready_submitted(struct uaio_group *group, bool has_multishot)
 
 	uaio_lead_forget();
 	/*
-	 * relaxed: has_kicked tells at least of the files that this thread has kicked
-	 * itself
+	 * relaxed: this thread at least sees has_kicked set for the files that it has
+	 * kicked itself
 	 */
 	if (unlikely(has_multishot))
 		(void)uaio_ready_look(home, UAIO_RUN_BY_CALLER);

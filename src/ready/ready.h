@@ -2,13 +2,13 @@
 /*
  * Readiness: requests that wait until their file is ready
  *
- * A request is parked if it cannot be executed when it is submitted, because its file
- * is not ready. Threads of the program try parked requests again: threads that wait for
- * events of the queue (a context or ring of the client), and threads that submit to the
- * queue while one of its files is kicked (see below). One of the threads that sleep for
- * a queue's events is the leader. It sleeps in the queue's epoll, and executes the
- * requests whose files become ready (lead.h). The fallback thread (fallback.c) tries
- * parked requests only if no thread of the program does.
+ * A request is parked if it cannot be executed when it is submitted, because its file is
+ * not ready. Two kinds of threads of the program try parked requests again. Some wait for
+ * events of the queue (a context or ring of the client). Others submit to the queue while
+ * one of its files is kicked (see below). One of the threads that sleep for a queue's
+ * events is the leader. It sleeps in the queue's epoll, and executes the requests whose
+ * files become ready (lead.h). The fallback thread (fallback.c) tries parked requests only
+ * if no thread of the program does.
  *
  * Words: a wait queue is the list of a file's parked requests for one direction. A
  * watch connects a queue and a file; it is armed while the queue's epoll has the file.
@@ -49,11 +49,11 @@
  *       more, under the lock. The number of tries in one run is limited. Watches that are
  *       left over are passed on to a thread that sleeps.
  *
- *       A caller is a thread of the program that runs a list and does not sleep next.
- *       If another thread sleeps in the epoll, the caller arms the files that it has
- *       run: the sleeping thread did not arm them if it looked while they were kicked.
- *       A caller that puts a wait queue in doubt, or cannot arm it, makes sure that a
- *       leader or the fallback thread serves the queue.
+ *       A caller is a thread of the program that runs a list and does not sleep next. If
+ *       another thread sleeps in the epoll, the caller arms the files that it has run. The
+ *       sleeping thread has not armed them if they were kicked when it looked. A caller
+ *       that puts a wait queue in doubt, or cannot arm it, makes sure that a leader or the
+ *       fallback thread serves the queue.
  *
  *   I6  While a request of a queue is parked, some thread serves the queue. Either a
  *       thread sleeps in the queue's epoll (lead.h, attend.h); or the fallback thread
@@ -62,9 +62,9 @@
  *       reads keepers. A thread that stops serving writes keepers, then reads
  *       nr_parked.
  *
- *   I7  Requests are tried only with calls that do not block. If a file has no such
- *       call, a worker executes its requests when the file is ready: for each wait
- *       queue one request at a time.
+ *   I7  Requests are tried only with calls that do not block. If a file has no such call,
+ *       a worker executes its requests when the file is ready. For each wait queue it
+ *       executes one request at a time.
  *
  *   I8  A request that is being tried is in the state TRIED, and stays in its wait
  *       queue. A thread that cancels the request meanwhile learns the outcome when the
@@ -84,7 +84,7 @@
  *       of the old generation are ignored. Several edges that come before a thread acts
  *       on the last of them may share one completion, as in the kernel.
  *
- *       For some files no epoll can report to a multishot poll: the epoll refuses the
+ *       For some files the epoll cannot serve a multishot poll. The epoll refuses such a
  *       file or does not have it, or the file may be ready for one thread only. Then the
  *       poll is tried like other polls, and ends with its first completion; the client
  *       submits it again.
@@ -205,11 +205,11 @@ int uaio_ready_expect_req(struct uaio_req *req);
 void uaio_ready_unexpect(struct uaio_group *group);
 
 /*
- * The caller has submitted native requests (executed by the kernel itself) of group, or
- * is about to; they are already counted as parked. Make sure that a thread which sleeps
+ * The caller has submitted native requests (executed by the kernel itself) of group, or is
+ * about to. It has already counted them as parked. Make sure that a thread which sleeps
  * for the group's events completes them. If no thread sleeps, leave them to the client,
- * which probably soon calls the library; but if by_worker is set, wake the fallback
- * thread at once.
+ * which probably soon calls the library; but if by_worker is set, wake the fallback thread
+ * at once.
  */
 void uaio_ready_native_submitted(struct uaio_group *group, bool by_worker);
 /*
@@ -247,9 +247,9 @@ struct uaio_watch *uaio_watch_get(struct uaio_group *group,
 				  struct uaio_file *file);
 
 /*
- * Park a request until its file is ready; a request without a file, until it expires.
- * The caller has called uaio_ready_expect(), and has pinned the group or holds its
- * lock. from: the request's state (PREPPED, RUNNING or HELD). Afterwards call
+ * Park a request until its file is ready; a request without a file, until it expires. The
+ * caller has called uaio_ready_expect(), and has pinned the group or holds its lock. from:
+ * the request's state until now (PREPPED, RUNNING or HELD). Afterwards call
  * uaio_ready_submitted() or uaio_ready_announce().
  * Return: false if the queue is being closed: the request still belongs to the caller,
  * in the same state, and is no longer expected.
@@ -336,8 +336,8 @@ bool uaio_ready_is_at_rest(struct uaio_ready *ready);
 bool uaio_ready_has_kicked(struct uaio_ready *ready);
 
 /*
- * Kick the files that the epoll refuses, or does not have, or that are in doubt: their
- * requests must be tried, since the epoll may never report them.
+ * Kick the files that the epoll refuses, or does not have, or that are in doubt. Their
+ * requests must be tried, since the epoll may never report these files.
  */
 void uaio_ready_kick_refused(struct uaio_group *group);
 

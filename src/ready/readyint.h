@@ -84,7 +84,9 @@ struct uaio_watch {
 	 */
 	uint32_t nr_sure;
 	/*
-	 * value of uaio_ready_nr_nested when a multishot poll was last parked here
+	 * value of uaio_ready_nr_nested when a multishot poll was last parked here. If
+	 * it has changed since, a multishot poll of an epoll ends with its next
+	 * completion.
 	 */
 	uint32_t nr_nested;
 
@@ -104,7 +106,9 @@ struct uaio_watch {
 	bool is_untried;
 	/* atomic: counts edges that a thread may have taken and lost */
 	uint32_t nr_lost;
-	/* counts calls of uaio_watch_freshen() */
+	/*
+	 * counts calls of uaio_watch_freshen(), which puts the watch on the fresh list
+	 */
 	uint32_t nr_fresh;
 	/*
 	 * value of nr_fresh at the last uaio_ready_arm_stale(); if nr_fresh still has
@@ -411,7 +415,7 @@ void uaio_ready_kick_personal(struct uaio_ready *ready);
  */
 static inline void uaio_ready_note_attended(struct uaio_ready *ready)
 {
-	/* relaxed: only that the number changes matters */
+	/* relaxed: the fallback thread only checks whether the number has changed */
 	store_relaxed(&ready->nr_attended,
 		      load_relaxed(&ready->nr_attended) + 1);
 }

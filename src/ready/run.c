@@ -20,13 +20,18 @@
 enum {
 	/* How many tries a run makes; after that the thread checks its deadline */
 	RUN_TRIES = 64,
-	/* How many files a run takes from the fresh list, the newest first */
+	/*
+	 * How many files a run takes from the list `fresh`, the newest first. (A file
+	 * is on that list if a request was parked on it, and no thread has looked at
+	 * the file since.)
+	 */
 	FRESH_TRIES = 16,
 };
 
 /*
  * Learn from the outcome of a try which later tries are worth their cost. retry_pays:
- * tries of fresh requests before a thread sleeps; nr_misses: tries in io_submit.
+ * tries, before a thread sleeps, of requests that were parked since the last run.
+ * nr_misses: tries in io_submit.
  */
 static void note_retry(struct uaio_waitq *waitq, enum uaio_runner by,
 		       bool was_fresh, bool was_in_vain)
@@ -77,8 +82,9 @@ static bool is_poll_once(const struct uaio_req *req)
 
 /*
  * Return: whether the file will be added to the epoll after this try. The epoll then
- * reports it if it is ready. Even the file of a fresh request may be in the epoll:
- * another thread may have added it during the try, and a third may have taken its edge.
+ * reports the file if it is ready. A file whose request was only just parked may be in
+ * the epoll already: another thread may have added it during the try, and a third may
+ * have taken its edge.
  */
 static bool is_to_be_armed_locked(const struct run *run,
 				  const struct uaio_req *req)
@@ -171,8 +177,9 @@ static bool may_be_nested(const struct uaio_req *req)
 }
 
 /*
- * Return: whether a multishot request that has just posted a result need not be tried
- * again before the next edge, as its file has nothing more (I12).
+ * A multishot request has just posted a result.
+ * Return: whether its file has nothing more, so that it need not be tried again before
+ * the next edge (I12).
  */
 static bool is_empty_locked(const struct uaio_req *req)
 {
@@ -575,7 +582,10 @@ static void drain_locked(struct run *run, const struct epoll_event *events,
 			 int nr)
 {
 	struct uaio_ready *ready = &run->group->ready;
-	/* The fallback thread tries no fresh files: it adds them to the epoll. */
+	/*
+	 * The fallback thread does not try files of the list `fresh`: it adds them to
+	 * the epoll.
+	 */
 	unsigned nr_fresh = run->by == UAIO_RUN_BY_FALLBACK ? 0 : FRESH_TRIES;
 	if (nr) {
 		uaio_unlock(&ready->lock, UAIO_RANK_READY);

@@ -189,8 +189,8 @@ static void a_thread_serves_each_queue_that_it_has_parked_in(void **state)
 }
 
 /*
- * If a thread has parked requests in more queues than it can serve in a sleep, it
- * serves at least the queue in which it parked a request last.
+ * A thread may have parked requests in more queues than it can serve in a sleep. Then
+ * it serves at least the queue in which it parked the latest request.
  */
 static void the_queue_parked_in_last_has_a_place(void **state)
 {
@@ -345,8 +345,8 @@ static long attend_to_one(void *arg)
 }
 
 /*
- * Why only one queue: if the library does not make handlers end a sleep, a handler may
- * delay the thread for long, or leave the sleep by siglongjmp().
+ * The thread serves only one queue, because a signal handler may delay the thread for
+ * long, or leave the sleep by siglongjmp().
  */
 static void a_sleep_that_handlers_do_not_end_has_one_queue(void **state)
 {

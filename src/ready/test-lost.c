@@ -67,7 +67,7 @@ static long nr_sleeps(void)
 /*
  * Check that nothing is left of the thread that waited. That thread never comes back.
  * If destroying that thread's context, or opening another context, waited for that
- * thread, the calling thread would sleep again and again.
+ * thread, the calling thread would sleep again and again. So count the sleeps.
  */
 static void finish(void)
 {

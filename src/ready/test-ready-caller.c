@@ -254,7 +254,7 @@ static const char *reap_what_has_got_ready(void)
 }
 
 /*
- * If the byte is in the pipe before the thread begins to wait, the thread need not
+ * The byte is in the pipe before the thread begins to wait. So the thread need not
  * sleep, and the library need not add the pipe to the epoll.
  */
 static void what_has_got_ready_is_executed_before_any_sleep(void **state)

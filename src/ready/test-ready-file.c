@@ -327,7 +327,7 @@ static int live_as_child(void)
 			return 4;
 	}
 	/*
-	 * This closes the pipe's reading end in the child; it stays open in the parent.
+	 * Close the pipe's reading end in the child. The parent has it open, too.
 	 */
 	unit_close(ends[0]);
 	if (write(ends[1], "c", 1) != 1)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Timers expire, whichever thread completes them: one that sleeps in the queue's epoll,
- * one that slept before the first timer was set, or the fallback thread. In tests of a
- * sleeping thread the fallback thread is stopped.
+ * Timers expire, whichever thread completes them. It may be a thread that sleeps in the
+ * queue's epoll, one that slept before the first timer was set, or the fallback thread.
+ * In tests of a sleeping thread the fallback thread is stopped.
  */
 #undef NDEBUG
 #include "ready/timer.h"
@@ -274,8 +274,8 @@ static long reap_timer(void *arg)
 
 /*
  * A thread sleeps, and then a timer is set that expires in 1 ms. first: user_data of a
- * timer that was set before the sleep and expires much later; 0: no timer was set, so
- * the thread does not sleep as the leader.
+ * timer that was set before the sleep and expires much later. If first is 0, no timer
+ * was set, so the thread does not sleep as the leader.
  */
 static void end_while_asleep(uint64_t first)
 {
@@ -445,8 +445,9 @@ who_sleeps_in_a_call_of_its_own_leaves_timers_to_others(void **state)
 	assert_int_equal(cancel(1), -EINPROGRESS);
 	assert_int_equal(unit_reap_one(handle), -ECANCELED);
 	/*
-	 * While a thread sleeps in its own poll(), it serves no timers (attend.h). So
-	 * setting a timer must end the poll() of this thread.
+	 * A thread that sleeps in its own poll() leads the queue, but serves no timers
+	 * (attend.h). So setting a timer must end its poll(). Then the fallback thread
+	 * serves the queue.
 	 */
 	submit_read_of_byte((char[1]){ 0 });
 	assert_true(uaio_attend_begin(&attend));

@@ -47,10 +47,10 @@ int64_t uaio_timer_due(const struct uaio_sqe *sqe, int64_t now)
 	int64_t base = flags == UAIO_TIMER_ABSOLUTE ? 0 : now, due;
 
 	/*
-	 * If the thread is preempted between reading the two clocks, `due` is too
-	 * early, but still after `now` unless the timer has expired. At `due` the
-	 * timer's own clock has not reached the timer's time. Then the timer goes on
-	 * waiting (goes_on_locked()).
+	 * A thread that is preempted between reading CLOCK_MONOTONIC (`now`) and the
+	 * timer's own clock computes a `due` that is too early. It is still after `now`
+	 * unless the timer has expired. If the timer's own clock has not reached the
+	 * timer's time at `due`, the timer goes on waiting (goes_on_locked()).
 	 */
 	if (flags & UAIO_TIMER_ABSOLUTE && flags != UAIO_TIMER_ABSOLUTE)
 		base -= uaio_now_of(clock_of(sqe));
@@ -262,9 +262,9 @@ enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
 }
 
 /*
- * A timer is due by CLOCK_MONOTONIC. If its own clock has not reached its time, for
- * example because that clock was set back, put the timer into the heap with its new
- * time. UNTESTED: a test cannot set the clock.
+ * A timer is due by CLOCK_MONOTONIC. Its own clock may not have reached its time, for
+ * example because that clock was set back. Then put the timer into the heap with its
+ * new time. UNTESTED: a test cannot set the clock.
  * Return: whether the timer waits again.
  */
 static bool goes_on_locked(struct uaio_ready *ready, struct uaio_req *req,
@@ -285,8 +285,8 @@ static bool goes_on_locked(struct uaio_ready *ready, struct uaio_req *req,
 }
 
 /*
- * Return: whether the time of req has come. If the completion of req is delayed until
- * the submitting call returns: also whether that call has returned.
+ * Return: whether req is due: its time is over, or its completion was delayed until the
+ * submitting call returns, and that call has returned.
  */
 static bool is_due(const struct uaio_req *req, int64_t now)
 {

@@ -50,8 +50,8 @@ bool uaio_ready_is_doubtful(const struct uaio_req *req, int fd)
 	if (id == UAIO_WAITQ_POLL || id == UAIO_WAITQ_ERRORS)
 		return false;
 	/*
-	 * Leave out POLLERR: an error in a socket's queue (IP_RECVERR) stays until the
-	 * program reads it, perhaps for long, and does not make the socket ready.
+	 * Leave out POLLERR: an error in a socket's queue (IP_RECVERR) does not make
+	 * the socket ready. It stays until the program reads it, perhaps for long.
 	 */
 	return look(req, fd) & ~(uint32_t)POLLERR;
 }

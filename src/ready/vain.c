@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * If a client polls for events in a busy loop, the library makes it sleep briefly now
- * and then, so that other threads get the processor
+ * If a client polls for events in a busy loop, the library makes it sleep briefly at
+ * times, so that other threads get the processor
  *
  * Such a client may keep the threads that execute its requests from the processor; with
  * a real-time policy and one processor, for ever. (The kernel's own AIO completes by

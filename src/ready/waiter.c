@@ -96,7 +96,7 @@ void uaio_waiters_dismiss(struct uaio_queue *queue)
 	uaio_queue_lock(queue);
 	UAIO_CHECK(uaio_queue_is_open_locked(queue));
 	/*
-	 * relaxed: a thread that reads the number without the lock compares it again
+	 * relaxed: a thread that reads `generation` without the lock compares it again
 	 * under the lock
 	 */
 	store_relaxed(&queue->generation, queue->generation + 1);
@@ -269,8 +269,8 @@ struct uaio_waiter *uaio_waiter_new(struct uaio_queue *queue)
 }
 
 /*
- * waiter need not be the first in the thread's list: a signal handler that never came
- * back may have left its own waiter in front of it.
+ * waiter need not be the first in the thread's list. A signal handler that never
+ * returned may have left its own waiter in front of it.
  */
 void uaio_waiter_put(struct uaio_waiter *waiter)
 {

@@ -90,8 +90,8 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 	if (!watch)
 		return NULL;
 	/*
-	 * relaxed: uaio_watch_get(), which reads it without the lock, takes it as a
-	 * hint
+	 * relaxed: uaio_watch_get() reads the member `file` without the lock, but only
+	 * as a hint
 	 */
 	store_relaxed(&watch->file, file);
 	watch->armed = 0;
@@ -156,8 +156,9 @@ struct uaio_file *uaio_watch_lock_file(const struct uaio_watch *watch,
 				       const struct uaio_group *group)
 {
 	/*
-	 * relaxed: checked again under the lock. The memory of files is only ever
-	 * reused for files (file.h, I2), and that of watches for watches.
+	 * relaxed: under the lock, this function checks whether the watch still belongs
+	 * to the file. The memory of files is only ever reused for files (file.h, I2),
+	 * and that of watches for watches.
 	 */
 	struct uaio_file *file = load_relaxed(&watch->file);
 
