@@ -52,7 +52,11 @@ void uaio_inode_await_inline(struct uaio_inode *inode)
  * Counts
  */
 
-/* Return: what a request of this order adds to the member in_way of its inode. */
+/*
+ * An order is a kind of request, such as a direct read.
+ * Return: what a request of this order adds to in_way, a member of its inode that
+ * counts requests (order.h).
+ */
 static uint64_t in_way(enum uaio_order order)
 {
 	return uaio_order_is_ordered(order) ? 1
@@ -80,8 +84,8 @@ static void count_in_locked(struct uaio_inode *inode, enum uaio_order order)
 		store_seq_cst(&inode->in_way, sum);
 	else
 		/*
-		 * relaxed: other threads read it as a hint until the submitting call
-		 * returns
+		 * relaxed: until the submitting call returns, in_way is only a hint for
+		 * other threads
 		 */
 		store_relaxed(&inode->in_way, sum);
 }
@@ -337,8 +341,8 @@ void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
 static bool may_await(const struct uaio_req *req)
 {
 	/*
-	 * A cold read may wait for the oldest cold read of its device, which may be on
-	 * another file.
+	 * If req is the oldest cold read of its device, cold reads of other files may
+	 * wait for req. Requests on those files may in turn wait for these reads.
 	 */
 	return uaio_order_is_write(req->order) ||
 	       (is_read(req->order) &&

@@ -92,7 +92,7 @@ static struct {
 void uaio_page_init_group(struct uaio_group *group)
 {
 	/*
-	 * Take the lock, because this memory may have been another queue's before: a
+	 * Take the lock, because this memory may have belonged to an earlier queue. A
 	 * thread that waited for events of that queue may still read the list and its
 	 * count.
 	 */
@@ -140,8 +140,8 @@ static struct uaio_device *add_device_locked(uint64_t dev, uint64_t rdev,
 static struct uaio_device *new_device(uint64_t dev, uint64_t rdev, int fd)
 {
 	/*
-	 * If the device is a file server, each read gets a worker of its own: a read
-	 * that the server never answers must not delay other reads.
+	 * If the device is a file server, each read gets a worker of its own. So a read
+	 * that the server never answers does not delay other reads.
 	 */
 	bool is_remote = uaio_is_remote(fd);
 	struct uaio_device *device;

@@ -22,7 +22,8 @@
 enum { NR_BLOCKS = 16, SIZE = UNIT_KEY_BYTES, LONG = 4 * SIZE };
 
 /*
- * The gate (a hook that stops calls) knows a request by its key: its first block.
+ * The test's gate (a hook that stops system calls) knows a request by its key: its
+ * first block.
  */
 static struct {
 	int fd;
@@ -189,8 +190,8 @@ static void an_extending_write_waits_for_a_read_over_the_end(void **state)
 }
 
 /*
- * The gate stops direct requests. The following requests must complete meanwhile, so
- * they do not wait for the direct ones.
+ * The test's gate stops direct requests. The following requests must complete
+ * meanwhile, so they do not wait for the direct ones.
  */
 static void other_requests_do_not_wait_for_direct_ones(void **state)
 {
@@ -252,7 +253,8 @@ static void cancelling_a_direct_request_starts_what_waits_for_it(void **state)
 }
 
 /*
- * The gate stops the only worker, so the exiting thread must execute queued requests.
+ * The test's gate stops the call of the only worker, so the exiting thread must
+ * execute queued requests.
  */
 static int engine_and_leave(void)
 {
@@ -263,8 +265,8 @@ static int engine_and_leave(void)
 	uaio_wq_limit_workers(UAIO_BOUNDED, 1);
 	held(IOCB_CMD_PREAD, 0);
 	/*
-	 * The gate stops calls on the first file. Use another file from now on, whose
-	 * calls are not stopped.
+	 * The test's gate stops calls on the first file. Use another file from now
+	 * on, whose calls are not stopped.
 	 */
 	unit_hook(NULL);
 	test.fd = unit_numbered_file(false, NR_BLOCKS);

@@ -21,7 +21,10 @@
 
 enum { NR_BLOCKS = 16, SIZE = UNIT_KEY_BYTES, LONG = 4 * SIZE };
 
-/* The gate (a hook that stops calls) knows a request by its first block, the key. */
+/*
+ * The test's gate (a hook that stops system calls) knows a request by its first block,
+ * the key.
+ */
 static struct {
 	int fd;
 	/* another descriptor of the same file */
@@ -77,7 +80,7 @@ static struct iocb *submit_to(uint64_t handle, unsigned opcode, int fd,
 }
 
 /*
- * Submit a read, which the gate stops in a worker's system call.
+ * Submit a read, which the test's gate stops in a worker's system call.
  * Return: its buffer.
  */
 static char *read_held(unsigned block, unsigned bytes)
@@ -223,8 +226,8 @@ static void an_append_waits_for_a_read_over_the_end_only(void **state)
 }
 
 /*
- * The gate stops a read. A write must wait for the read, and other requests for that
- * write.
+ * The test's gate stops the system call of a read. A write must wait for the read, and
+ * other requests for that write.
  */
 static void requests_wait_for_a_write_that_waits_for_a_read(void **state)
 {
@@ -327,7 +330,8 @@ static void closing_the_writers_descriptor_makes_the_read_first(void **state)
 }
 
 /*
- * The gate stops the only worker, so the exiting thread must execute queued requests.
+ * The test's gate stops the call of the only worker, so the exiting thread must execute
+ * queued requests.
  */
 static int leave_with_a_write_behind_a_read(void)
 {

@@ -14,8 +14,8 @@
 #include "unit.h"
 
 /*
- * Workers execute all requests, and a gate stops their system calls. For the gate, the
- * key of a request is its block in the file.
+ * Workers execute all requests, and the test's gate stops their system calls. The gate
+ * knows a request by its key: its block in the file.
  */
 enum { NR_BLOCKS = 32, SIZE = UNIT_KEY_BYTES };
 

@@ -44,9 +44,9 @@ struct uaio_sqe;
 void uaio_trust_init(void);
 
 /*
- * Return: the trust that permits the submitter to make a plain read, which is the
- * inode's or its device's; NULL if a worker must execute the read. The caller needs no
- * reference to file and inode (I2 of file.h).
+ * Return: the trust that permits the submitter to make a plain read: the inode's or its
+ * device's. NULL if a worker must execute the read. The caller needs no reference to file
+ * and inode (I2 of file.h).
  */
 struct uaio_trust *uaio_trust_find(const struct uaio_file *file,
 				   struct uaio_inode *inode);
