@@ -40,7 +40,8 @@ int uaio_queue_cancel_file(struct uaio_queue *queue, struct uaio_file *file);
 int uaio_queue_cancel_all(struct uaio_queue *queue);
 
 /*
- * Requests that a front-end has cancelled; it completes them by uaio_cancelled_complete().
+ * Requests that a front-end has cancelled. The front-end then completes them by
+ * uaio_cancelled_complete().
  */
 struct uaio_cancelled {
 	/* cancelled requests: RUNNING, and owned by the cancelling thread */

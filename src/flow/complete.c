@@ -152,7 +152,7 @@ struct ending {
 	 * NULL
 	 */
 	struct uaio_device *device;
-	/* a write keeps the request's memory until its completion is posted */
+	/* req is a write, whose memory is kept until its completion is posted */
 	bool is_write;
 	bool delayed_exit;
 	bool breaks; /* whether the next request of its chain is cancelled */

@@ -83,8 +83,8 @@ void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover);
 int uaio_req_park(struct uaio_req *req);
 
 /*
- * Give the requests that handover has collected for workers to the work queue. If no thread
- * can execute an item, the calling thread executes the request or ends it.
+ * Give the requests that handover has collected for workers to the work queue. If no worker
+ * can execute a request, the calling thread executes it or ends it.
  */
 void uaio_req_hand_over(struct uaio_handover *handover);
 

@@ -286,7 +286,10 @@ static void close_gate(uint32_t mine)
 bool uaio_gate_leave(void)
 {
 	uint32_t mine = closed_by_me(GATE_EXEC);
-	/* relaxed: no other thread stores this thread's id in the state */
+	/*
+	 * relaxed: no other thread stores this thread's id in the state, so this thread
+	 * knows whether it has closed the gate before
+	 */
 	uint32_t seen = load_relaxed(&gate);
 
 	close_gate(mine);

@@ -18,8 +18,11 @@
 /* Flags of sqe.links that only this file sets. */
 enum {
 	MEMBER = 1u << 5, /* the request is in a chain */
-	HERE = 1u << 6,   /* no earlier request of its chain had to wait */
-	ISSUE = 1u << 7,  /* the starter (send.c) issues the request */
+	/*
+	 * no earlier request of its chain had to wait, so the submitting thread issues it
+	 */
+	HERE = 1u << 6,
+	ISSUE = 1u << 7, /* the starter (send.c) issues the request */
 	/* the starter completes the request as cancelled */
 	CANCEL = 1u << 8,
 };

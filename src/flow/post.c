@@ -151,7 +151,7 @@ post_all(struct uaio_queue *queue, const struct uaio_post *post,
 	give_to_sink_locked(queue, sink, post);
 	if (ret_startable)
 		acts = begins_act_locked(queue);
-	/* relaxed: the value changes only under this lock */
+	/* relaxed: `drained` changes only under this lock */
 	if (ret_startable && unlikely(load_relaxed(&queue->group.drained)))
 		uaio_drain_advance_locked(&queue->group, ret_startable);
 	unlock(queue);
