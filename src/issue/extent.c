@@ -140,7 +140,7 @@ static bool is_awaited(struct uaio_file *file, const struct uaio_sqe *sqe)
 	enum uaio_order order;
 	bool is_awaited = false;
 
-	/* Without a reference to the file, its inode might be freed. */
+	/* Without a reference to the file, its inode might be freed during the check. */
 	if (!uaio_file_try_get(file))
 		return false;
 	if (file->inode) {

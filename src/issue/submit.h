@@ -76,7 +76,10 @@ struct uaio_batch {
 	 * last, reads not counted, is a direct write within its file's size
 	 */
 	bool has_size;
-	/* the file of that write, and its size in bytes plus 1 */
+	/*
+	 * valid if has_size: the file of the direct write that was handed over last, and
+	 * the file's size in bytes plus 1
+	 */
 	const struct uaio_file *sized;
 	uint64_t sized_end;
 	/*
