@@ -193,7 +193,7 @@ static bool is_told_of_nothing(const struct uaio_told *told,
 {
 	uint32_t events;
 
-	/* edges is 0 if the poll was never tried. */
+	/* req->edges is 0 if the poll was never tried. */
 	if (!req->edges || (int32_t)(req->edges - told->after) < 0 ||
 	    (int32_t)(told->nr_edges - req->edges) <= 0 ||
 	    unlikely(req->file->flags & UAIO_FILE_F_PERSONAL))

@@ -277,7 +277,7 @@ static void answer(struct uaio_ready *ready)
 {
 	bool is_left;
 
-	/* relaxed: a thread that stops leading lists the queue again */
+	/* relaxed: a thread that stops leading puts the queue on the list again */
 	if (uaio_care_is_attended(ready) ||
 	    uaio_ready_has(ready, UAIO_LEADER)) {
 		leave_to_callers(ready);

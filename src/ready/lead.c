@@ -386,7 +386,8 @@ void uaio_lead_forget(void)
 		return;
 	waiter->is_leading = false;
 	/*
-	 * If the signal handler returns to the interrupted sleep, that sleep must end.
+	 * The signal handler may return before the interrupted thread sleeps. Then
+	 * is_told keeps that thread from sleeping.
 	 */
 	store_relaxed(&waiter->is_told, 1);
 	uaio_lead_end(waiter->queue, waiter, true);

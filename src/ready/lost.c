@@ -29,7 +29,11 @@ enum { NR_KEYS_INSIDE = 32 };
 
 static struct {
 	pthread_key_t key;
-	uint32_t has_key; /* atomic: constant once the engine is up */
+	/*
+	 * atomic: the destructor is registered under `key`; constant once the engine
+	 * has started
+	 */
+	uint32_t has_key;
 } lost;
 
 static void clear_up(void *value)

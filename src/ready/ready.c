@@ -39,7 +39,7 @@ void uaio_ready_count(struct uaio_ready_counters *ret)
 	const uint64_t *from = (const uint64_t *)&uaio_ready_counters;
 	uint64_t *to = (uint64_t *)ret;
 
-	/* relaxed: each counter is read by itself */
+	/* relaxed: the counters need not all be of the same moment */
 	for (unsigned i = 0; i < sizeof(*ret) / sizeof(*to); i++)
 		to[i] = load_relaxed(&from[i]);
 }

@@ -59,7 +59,8 @@ struct uaio_watch {
 	/* atomic; exists at least as long as this watch */
 	struct uaio_group *group;
 	/*
-	 * atomic: changes with each use of this memory, and each re-arming (watch.c)
+	 * atomic: changes with each use of this memory, and each re-arming. Events of
+	 * an older generation are ignored (watch.c).
 	 */
 	uint32_t generation;
 
@@ -73,7 +74,8 @@ struct uaio_watch {
 	uint32_t nr_edges;
 	/*
 	 * value of uaio_watch_edges() when this watch's latest edge was stored in
-	 * file->told
+	 * file->told. While uaio_watch_edges() returns this value, no edge has been
+	 * lost since.
 	 */
 	uint32_t nr_told;
 	/* how often the file was added to the epoll; never 0 */

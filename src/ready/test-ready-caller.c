@@ -155,7 +155,8 @@ static const char *play_by_those_who_wait(void)
 
 	play_game(nr, &work);
 	/*
-	 * The fallback thread wakes at intervals, and whenever a thread was preempted.
+	 * Allow the fallback thread more wake-ups: it wakes at intervals, and whenever
+	 * a thread was preempted.
 	 */
 	seldom += (uint64_t)(uaio_now_ns() - since) / LOOK_NS;
 	/*

@@ -188,8 +188,8 @@ static long yield_number(void *arg)
 }
 
 /*
- * Return: whether the thread that wants the number has ended, or has checked many times
- * whether it may have the number.
+ * Return: whether the thread that wants the descriptor number has ended, or has checked
+ * many times whether it may have that number.
  */
 static bool has_looked(void *arg)
 {
@@ -248,11 +248,11 @@ static struct {
 	unsigned nr;
 	/* atomic: the thread that closes the context */
 	uint32_t closer;
-	/* atomic: the thread that wants the number */
+	/* atomic: the thread that wants the epoll's descriptor number */
 	uint32_t yielder;
-	/* atomic: the epoll's number, once the closing thread is stopped; else 0 */
+	/* atomic: the epoll's descriptor, once the closing thread is stopped; else 0 */
 	uint32_t wanted;
-	/* atomic: how often the thread that wants the number has slept */
+	/* atomic: how often the thread `yielder` has slept */
 	uint32_t nr_looks;
 } leaving;
 

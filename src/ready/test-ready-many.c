@@ -19,7 +19,6 @@ enum {
 	/* descriptors left for other purposes */
 	NR_SPARE = 200,
 	ROUNDS = 20,
-	/* number of other sockets that may be tried in any case */
 	FEW = 64,
 };
 
@@ -36,7 +35,10 @@ static bool count_tries(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
 	(void)ret_res;
-	/* The library's reads of its own descriptors use other system calls. */
+	/*
+	 * Each of these calls is a try of a read: the library reads its own descriptors
+	 * by other system calls.
+	 */
 	if (nr == SYS_preadv2 || nr == SYS_recvmsg || nr == SYS_recvfrom)
 		add_relaxed(&nr_tries, 1);
 	return false;

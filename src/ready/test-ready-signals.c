@@ -186,7 +186,10 @@ static bool tell_of_sleep(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
 	(void)ret_res;
-	/* Threads of the library make this call, too. */
+	/*
+	 * Only the child's main thread counts: threads of the library make this call,
+	 * too.
+	 */
 	if (nr == SYS_epoll_pwait2 && gettid() == getpid()) {
 		unit_hook(NULL);
 		assert(write(asleep[1], "s", 1) == 1);

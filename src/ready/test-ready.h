@@ -164,7 +164,8 @@ static inline int64_t take_from_ring(uint64_t ring)
 /* Stopping the fallback thread before it sleeps */
 
 /*
- * all atomic; others_tids: threads that also sleep in an epoll, and are not stopped
+ * all atomic. thread_is_held: the hook stops threads. nr_held: how many threads it has
+ * stopped. others_tids: threads that also sleep in an epoll, and are not stopped.
  */
 static uint32_t thread_is_held, nr_held, others_tids[2];
 

@@ -63,7 +63,7 @@ static inline void uaio_timers_init_home(struct uaio_ready *ready)
 	store_relaxed(&ready->next_ns, UAIO_FOREVER);
 }
 
-/* uaio_ready_park() for a request without a file. */
+/* Does what uaio_ready_park() says, for a request without a file. */
 bool uaio_timer_park(struct uaio_req *req, enum uaio_req_state from);
 /* The cancel function of struct uaio_wait_ops for requests in the state TIMED. */
 enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,

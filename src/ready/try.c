@@ -25,7 +25,10 @@ static uint32_t look(const struct uaio_req *req, int fd)
 		.events = (short)uaio_ready_events_of(req),
 	};
 
-	/* poll() fails, for example, if RLIMIT_NOFILE is zero. */
+	/*
+	 * poll() fails, for example, if RLIMIT_NOFILE is zero. Then the file counts
+	 * as ready.
+	 */
 	if (sys_ppoll(&pfd, 1, &zero, NULL, 0) < 0)
 		return UINT32_MAX;
 	return (unsigned short)pfd.revents;

@@ -89,7 +89,9 @@ struct uaio_waiter {
 	bool is_leaderless;
 
 	/* atomic */
-	/* another thread has ended the wait; also a futex */
+	/*
+	 * another thread has ended the wait; also a futex on which the waiter may sleep
+	 */
 	uint32_t is_woken;
 	/*
 	 * another thread has woken this waiter, which leads; set just before is_woken
