@@ -196,7 +196,7 @@ static void take_native(struct uaio_group *group)
  * before the gate closed are in the work queue, and this thread finds them there, under the
  * queue's lock. Later the work queue refuses requests, as it checks the gate under the same
  * lock, and the thread that starts such a request executes it. A request that waits for an
- * older request of its file is counted before the older one completes, so the count does
+ * older request of its file is counted before the older one completes. So the count does
  * not become 0 in between.
  *
  * Reads are dropped, except a read for which a write waits. Such a read may be queued after

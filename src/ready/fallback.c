@@ -328,8 +328,9 @@ static struct uaio_ready *next_listed(struct list *round, bool *ret_is_urgent)
  * Called after UAIO_LIST was cleared.
  * Return: whether the queue must go back on the list. It must if a request is parked, no
  * thread leads, and the epoll does not serve all requests. The latter is so if this
- * thread has not adopted the queue, or if the epoll does not report some files (kicked,
- * in doubt, or missing there). A leader that stopped just now may have left such files.
+ * thread has not adopted the queue, or if the epoll does not report some files. Such
+ * files are kicked, in doubt, or missing in the epoll. A leader that stopped just now may
+ * have left such files.
  */
 static bool is_left_to_us(struct uaio_ready *ready)
 {
@@ -579,7 +580,7 @@ static int64_t new_look(int64_t due)
 
 /*
  * Wait for events of the queues that this thread has adopted (adopt()), and serve these
- * queues, until it is time to look at the list of other queues.
+ * queues. Stop when it is time to look at the list of other queues.
  * Return: 0 if the last wait ended without events.
  */
 static int answer_until(int64_t due)

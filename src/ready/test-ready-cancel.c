@@ -423,8 +423,8 @@ static void destroying_a_thousand_parked_requests_is_quick(void **state)
 }
 
 /*
- * When the context is destroyed, the fallback thread may not know of the request yet,
- * or be about to try it, at once or a little later.
+ * When the context is destroyed, the fallback thread may not know of the request yet.
+ * Or it may be about to try the request, at once or a little later.
  */
 static void destroy_waits_for_no_delay(void **state)
 {
