@@ -45,7 +45,10 @@ void uaio_file_duplicates_init(const struct uaio_file_ops *file_ops)
  */
 static bool counts_calls(const struct uaio_file *file)
 {
-	/* relaxed: owns_fd changes only while nr_using counts no call */
+	/*
+	 * relaxed: a regular file's owns_fd changes only while no call on the file is
+	 * in progress
+	 */
 	return file->kind >= UAIO_KIND_STREAM || load_relaxed(&file->owns_fd);
 }
 
@@ -90,7 +93,11 @@ void uaio_file_end_try_locked(struct uaio_file *file)
 	uint32_t nr = load_relaxed(&file->nr_tries) - 1;
 
 	store_relaxed(&file->nr_tries, nr);
-	/* relaxed: await_tries() reads nr_tries under the lock, after is_awaited was set */
+	/*
+	 * relaxed: the caller holds the file's lock. await_tries() reads nr_tries under
+	 * this lock, after is_awaited was set. So either that thread reads 0, or this
+	 * thread sees is_awaited
+	 */
 	if (!nr && unlikely(load_relaxed(&file->is_awaited)))
 		uaio_wake(&file->nr_tries, UINT32_MAX);
 }
@@ -153,8 +160,8 @@ static bool replace_fd_locked(struct uaio_file *file, int old)
 	if (own < 0)
 		return false;
 	/*
-	 * relaxed, both: other threads read the value under the lock, or between
-	 * uaio_file_use() and uaio_file_unuse()
+	 * relaxed, both stores: other threads read fd and reopened under the lock, or
+	 * between uaio_file_use() and uaio_file_unuse()
 	 */
 	if (is_reopened) {
 		store_relaxed(&file->reopened, own);
@@ -189,7 +196,8 @@ static struct uaio_file *find_private_locked(int fd)
 			container_of(pos, struct uaio_file, in_private);
 
 		/*
-		 * relaxed, both: replace_fd_locked() reads the values again, under the lock
+		 * relaxed, both: this search is a hint. replace_fd_locked() reads fd
+		 * and reopened again, under the file's lock
 		 */
 		if ((load_relaxed(&file->fd) == fd ||
 		     load_relaxed(&file->reopened) == fd) &&
@@ -218,7 +226,8 @@ bool uaio_file_part_polls(struct uaio_file *file)
 		nr++;
 	/*
 	 * relaxed: the caller has removed file from the table, so no new request can
-	 * take a reference to file
+	 * take a reference. nr + 1: each parked poll has one reference, and the caller
+	 * has one
 	 */
 	parts = nr && !waitq->is_running && load_relaxed(&file->refs) == nr + 1;
 	if (parts && !replace_fd_locked(file, load_relaxed(&file->fd)))

@@ -33,7 +33,7 @@ void uaio_file_lose_fd(struct uaio_file *file);
  */
 void uaio_file_forget_fd(struct uaio_file *file);
 
-/* Close the descriptors that the file owns; its entry is about to be freed. */
+/* The file's entry is about to be freed: close the descriptors that the entry owns. */
 void uaio_file_close_fds(struct uaio_file *file);
 
 /*

@@ -117,10 +117,10 @@ static int classify(struct uaio_file *file, int fd,
 	if (facts->has_inode &&
 	    !(inode = uaio_inode_get(facts->dev, facts->ino)))
 		return -ENOMEM;
-	/* relaxed: publish() releases them; to users of an old entry they are hints (I2) */
+	/* relaxed: publish() releases the values; in an old entry they are only hints (I2) */
 	store_relaxed(&file->fd, fd);
 	store_relaxed(&file->kind, facts->kind);
-	/* [MB:reused] release: the entry's old slot was emptied. See uaio_file_read_flags(). */
+	/* [MB:reused] release: the old slot was emptied before. See uaio_file_read_flags(). */
 	store_release(&file->flags, flags_of(facts));
 	store_relaxed(&file->inode, inode);
 	store_relaxed(&file->dev, facts->dev);
@@ -132,7 +132,7 @@ static void init_waitqs(struct uaio_file *file)
 {
 	uint32_t nr_edges = load_relaxed(&file->nr_edges) + 1;
 
-	/* Another thread may still search the old file's watches (ready.h, I2). */
+	/* Lock: another thread may still search the old file's watches (ready.h, I2). */
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++) {
 		list_init(&file->waitqs[i].parked);
@@ -159,7 +159,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_fd_facts *facts)
 
 	if (!file)
 		return NULL;
-	/* relaxed, all: users of the old entry take them as hints (file.h, I2) */
+	/* relaxed, all: in the old entry these values were only hints (file.h, I2) */
 	store_relaxed(&file->owns_fd, false);
 	list_init(&file->in_private);
 	store_relaxed(&file->nr_using, 0);
@@ -283,7 +283,7 @@ int uaio_file_open_parted(int fd, struct uaio_file **ret_file)
 		return ret;
 	if (facts.flags & UAIO_FILE_F_PATH)
 		return -EBADF;
-	/* Reopen no terminal: the descriptor would be in this thread's table. */
+	/* Reopen no terminal: other threads do not have this descriptor table. */
 	facts.flags &= ~(uint32_t)UAIO_FILE_F_TERMINAL;
 	file = new_file(fd, &facts);
 	if (!file)
@@ -355,7 +355,7 @@ static inline bool is_in_slot(const struct uaio_file *file, int fd)
 	return load_seq_cst(slot_of(fd)) == file;
 }
 
-/* Slow path of uaio_file_get(). noinline: the fast path saves few registers. */
+/* Slow path of uaio_file_get(). noinline: the fast path then saves few registers. */
 static __attribute__((noinline)) int get_after_all(int fd,
 						   struct uaio_file **ret_file)
 {

@@ -131,16 +131,18 @@ struct uaio_waitq {
 	 * request at once.
 	 */
 	/*
-	 * atomic: how many requests in a row were tried before the file was ready
+	 * atomic: how many tries in a row by submitting calls found the file not ready;
+	 * from MISSES (issue/stream.c) on: counts skipped tries
 	 */
 	uint32_t nr_misses;
 	/*
-	 * the last try that a thread made just before it slept has succeeded, so
-	 * another such try is worth its cost
+	 * the last try of a parked request that a thread made just before it slept has
+	 * succeeded, so another such try is worth its cost
 	 */
 	bool retry_pays;
 	/*
-	 * counts parked requests while retry_pays is false, as some are still tried
+	 * while retry_pays is false: counts parked requests; a thread that is about to
+	 * sleep still tries one in 16 of them
 	 */
 	uint32_t nr_unretried;
 };
@@ -187,14 +189,14 @@ struct uaio_file {
 	/* set while the closing thread waits until refs is 1 */
 	uint32_t is_closing;
 	/*
-	 * the closing thread may stop waiting: workers make no further calls on fd
-	 * (closing.h, I3)
+	 * set once the closing thread may stop waiting: a worker then finishes its
+	 * present call on fd, and makes no other (closing.h, I3)
 	 */
 	uint32_t closer_goes;
 
 	/*
-	 * For streams these members change under the lock; for other files they do not
-	 * change.
+	 * The descriptors of the file: fd, owns_fd and reopened change only under the
+	 * lock.
 	 */
 	struct uaio_lock lock; /* rank FILE */
 	int fd;                /* atomic */

@@ -220,8 +220,8 @@ static bool knows_contradiction(void)
 /*
  * Return: UAIO_FILE_F_OLD_READ if the driver of fd has no read_iter;
  * UAIO_FILE_F_OLD_WRITE if it has no write_iter. Then reads (or writes) of the file
- * take no RWF_* flags. Reads of some of these files block for ever (/proc/kmsg,
- * trace_pipe).
+ * accept no RWF_* flags. A worker must execute such reads, since some of them block for
+ * ever (/proc/kmsg, trace_pipe).
  */
 static uint32_t old_fashion_flags(int fd, uint32_t flags)
 {

@@ -2,11 +2,11 @@
 /*
  * Terminals, reopened for calls that do not block
  *
- * Terminals do not support RWF_NOWAIT. O_NONBLOCK is a flag of the open file, which other
- * processes may share. So a read on the client's open file may block for ever, if another
- * reader consumes the input first. But input, output, hang-up and job control belong to the
- * terminal, and are the same for all its open files. So the library opens the terminal
- * again, through /proc, with O_NONBLOCK.
+ * Terminals do not support RWF_NOWAIT. The library does not set O_NONBLOCK, a flag of
+ * the open file, which other processes may share. So a read on the client's open file
+ * may block for ever, if another reader consumes the input first. Input, output,
+ * hang-up and job control belong to the terminal, and are the same for all its open
+ * files. So the library opens the terminal again, through /proc, with O_NONBLOCK.
  *
  * The library does not reopen the following terminals. A worker executes their requests when
  * the terminal is ready.
@@ -62,9 +62,9 @@ enum uaio_terminal_wait {
 };
 
 /*
- * Return: which thread may read fd, by the terminal's mode. In non-canonical mode, a read
- * may wait for more than one byte, or only for a limited time (VMIN and VTIME of
- * termios(3)). A call with O_NONBLOCK ignores both, and poll() ignores the time.
+ * Return: which thread may read fd, by the terminal's mode (termios(3)). ANY: in
+ * canonical mode, or if VMIN is 1 and VTIME is 0. READY: VMIN or VTIME makes a read
+ * wait for more bytes; a call with O_NONBLOCK would ignore both. ENDS: VMIN is 0.
  */
 enum uaio_terminal_wait uaio_terminal_wait(int fd);
 

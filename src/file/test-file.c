@@ -115,7 +115,7 @@ static void closing_what_nobody_uses_makes_no_calls(void **state)
 	unit_close(fd);
 }
 
-/* A request on a file is never executed on the next file at its descriptor. */
+/* A request never runs on a file that is opened later at the same descriptor. */
 static void a_descriptor_used_again_is_another_file(void **state)
 {
 	char text[2] = "";

@@ -93,7 +93,8 @@ static void a_terminal_that_is_read_stays_locked(void **state)
 }
 
 /*
- * The library has reopened the terminal. Then the program locks it, by another descriptor.
+ * The library has reopened the terminal. Then the program locks the terminal, by
+ * another descriptor.
  */
 static void a_terminal_that_is_closed_late_stays_locked(void **state)
 {

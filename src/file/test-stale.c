@@ -162,8 +162,8 @@ static bool count_statx(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * Submit a read, and wait up to 1 ms for its event. In that time the library usually arms
- * fd in the epoll.
+ * Submit a read, and wait up to 1 ms for its event. In that time the library usually
+ * adds fd to the epoll.
  */
 static void park(uint64_t handle, int fd, char *byte)
 {

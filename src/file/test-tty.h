@@ -153,13 +153,14 @@ static inline void cancel_read(void)
 }
 
 /*
- * poll() has reported input to the library. The thief reads it just before the library's
- * read() does.
+ * poll() has reported input to the library. The thief reads this input just before the
+ * library's read().
  */
 static struct {
 	uint32_t is_armed;   /* atomic */
 	uint32_t has_stolen; /* atomic */
-	int fd; /* atomic, as an earlier call of the hook may still read it */
+	/* atomic, as another thread that is still in the hook may read fd */
+	int fd;
 	char loot[16];
 } thief;
 
@@ -198,7 +199,8 @@ static inline bool steal(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * Submit a read, and let the thief consume the first line just before the library reads it.
+ * Submit a read, and let the thief consume the first line of input just before the
+ * library's read().
  */
 static inline void lose_the_race(bool of_master)
 {
