@@ -98,7 +98,7 @@ static void take_lined(struct drive *drive, struct batch *batch)
 	if (max > UAIO_DRIVER_BATCH)
 		max = UAIO_DRIVER_BATCH;
 	batch->nr = batch->nr_lost = 0;
-	/* relaxed: the driver reads it again under the lock before it sleeps */
+	/* relaxed: before the driver sleeps, it checks the list again under the lock */
 	if (!load_relaxed(&uaio_driver.nr_lined))
 		return;
 	uaio_driver_lock();
@@ -131,7 +131,7 @@ static void uncount(struct drive *drive, unsigned nr)
 
 /*
  * Fill an entry of the ring for each request of the batch. A request whose descriptor
- * is now another file moves from reqs to lost.
+ * now refers to another file moves from reqs to lost.
  */
 static void fill_all(struct drive *drive, struct batch *batch)
 {
@@ -140,8 +140,8 @@ static void fill_all(struct drive *drive, struct batch *batch)
 	for (unsigned i = 0; i < batch->nr; i++) {
 		struct uaio_req *req = batch->reqs[i];
 		/*
-		 * relaxed: before a thread closes the file's descriptor, it waits for
-		 * these requests
+		 * relaxed: a thread that closes the file's descriptor first waits for
+		 * the requests that the driver submits
 		 */
 		int fd = load_relaxed(&req->file->fd);
 

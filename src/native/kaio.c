@@ -40,11 +40,11 @@ unsigned uaio_kaio_take(struct uaio_kaio_ring *ring,
 {
 	/* relaxed: only the thread that takes events changes the head */
 	uint32_t head = load_relaxed(&ring->head);
-	/* [MB:kaio] acquire: the events below the tail. Pairs with the kernel. */
+	/* [MB:kaio] acquire: read the events after the tail. Pairs with the kernel. */
 	uint32_t tail = load_acquire(&ring->tail), nr = ring->nr;
 	unsigned nr_taken = 0;
 
-	/* The program may have overwritten this memory. */
+	/* The program may have overwritten this memory, so check the values. */
 	if (unlikely(head >= nr || tail >= nr))
 		return 0;
 	while (head != tail && nr_taken < max) {

@@ -37,7 +37,8 @@ struct uaio_kaio_ring {
 
 /*
  * Make a ring for at least nr events.
- * Return: 0 with its memory, whose address is also the kernel's handle; or -errno.
+ * Return: 0 with the ring's memory, whose address is also the kernel's handle; -ENOSYS:
+ * the memory has an unknown layout; another error of io_setup().
  */
 int uaio_kaio_open(unsigned nr, struct uaio_kaio_ring **ret_ring);
 /* Close the context. Waits until the kernel has completed its requests. */
@@ -108,7 +109,7 @@ int uaio_kuring_open(unsigned nr_sq, unsigned nr_cq,
 /*
  * Make the calling thread the ring's user. While this thread lives, the ring's
  * descriptor can be polled; the caller may drop it afterwards (uaio_kuring_drop_fd()).
- * Return: 0, or -errno.
+ * Return: 0; -errno: the kernel has refused to register the descriptor.
  */
 int uaio_kuring_adopt(struct uaio_kuring *ring);
 /* Close the descriptor, which is no longer needed. */
@@ -127,8 +128,8 @@ struct io_uring_sqe *uaio_kuring_next(struct uaio_kuring *ring);
 
 /*
  * Submit all filled entries. Does not wait for any request.
- * Return: how many requests the kernel has accepted, from the first on; -errno if it
- * has accepted none. The other entries are discarded.
+ * Return: how many requests the kernel has accepted, from the first on; the error of
+ * io_uring_enter() if it has accepted none. The other entries are discarded.
  */
 int uaio_kuring_submit(struct uaio_kuring *ring);
 

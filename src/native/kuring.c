@@ -150,7 +150,10 @@ int uaio_kuring_submit(struct uaio_kuring *ring)
 	uint32_t nr = ring->filled - load_relaxed(ring->sq_tail);
 	int ret;
 
-	/* [MB:kuring] release: the filled entries. Pairs with the kernel. */
+	/*
+	 * [MB:kuring] release: the entries are filled before this. Pairs with the
+	 * kernel.
+	 */
 	store_release(ring->sq_tail, ring->filled);
 	ret = sys_uring_enter((int)ring->index, nr, 0, ENTER_REGISTERED_RING);
 	if (likely(ret == (int)nr))
@@ -168,12 +171,13 @@ unsigned uaio_kuring_take(struct uaio_kuring *ring,
 	/* relaxed: only this thread writes the head */
 	uint32_t head = load_relaxed(ring->cq_head);
 	/*
-	 * [MB:kuring] acquire: the completions below the tail. Pairs with the kernel.
+	 * [MB:kuring] acquire: read the completions after the tail. Pairs with the
+	 * kernel.
 	 */
 	uint32_t tail = load_acquire(ring->cq_tail);
 	unsigned nr = 0;
 
-	/* The program may have overwritten this memory. */
+	/* The program may have overwritten this memory, so check the values. */
 	if (unlikely(tail - head > ring->cq_entries))
 		return 0;
 	while (head != tail && nr < max)

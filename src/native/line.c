@@ -71,8 +71,9 @@ bool uaio_driver_takes(const struct uaio_file *file, const struct uaio_sqe *sqe)
 }
 
 /*
- * Return: whether req is small direct I/O for kernel AIO, which the kernel refuses now.
- * The driver then executes req, as that costs less than a worker that sleeps.
+ * Return: whether req is small direct I/O, which kernel AIO would execute, but the
+ * kernel refuses rings or requests of kernel AIO now. The driver then executes req, as
+ * that costs less than a worker that sleeps.
  */
 static bool is_left_by_kaio(const struct uaio_req *req)
 {
@@ -109,8 +110,9 @@ int uaio_driver_opcode_of(enum uaio_op op)
  */
 
 /*
- * If a seccomp filter has refused a call of io_uring, it will always refuse it: never
- * try again. If the call failed because a resource is used up, try again after a while.
+ * If a seccomp filter has refused a call of io_uring, the filter will always refuse
+ * this call: never try again. If the call failed because a resource is used up, try
+ * again after a while.
  */
 void uaio_driver_note_refusal(int error)
 {

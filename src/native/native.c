@@ -40,7 +40,7 @@ static struct {
 	uint32_t nr_begun;
 	uint32_t nr_ended;
 
-	/* atomic: until this time no requests are submitted */
+	/* atomic: after a refusal, no requests are submitted until this time */
 	int64_t again_ns;
 	uint64_t nr_executed; /* atomic: statistics */
 } natives;
@@ -81,7 +81,9 @@ uint32_t uaio_native_nr(const struct uaio_group *group)
 {
 	const struct uaio_native *native = uaio_native_of(group);
 
-	/* relaxed: the caller sees its own requests counted */
+	/*
+	 * relaxed: the caller sees at least the requests that it has submitted itself
+	 */
 	return likely(!native) ? 0 : load_relaxed(&native->nr);
 }
 
@@ -91,9 +93,9 @@ bool uaio_native_has_by_workers(const struct uaio_group *group)
 
 	/*
 	 * [MB:native-by-worker] seq_cst: leave_to_callers() of ready/fallback.c changes
-	 * keepers, then makes this load. A worker counts its request, then reads
-	 * keepers. So one of the two threads sees what the other has written. Pairs
-	 * with uaio_native_expect_by_worker().
+	 * keepers (which threads serve the queue), then makes this load. A worker
+	 * counts its request, then reads keepers. So one of the two threads sees what
+	 * the other has written. Pairs with uaio_native_expect_by_worker().
 	 */
 	return unlikely(native) && load_seq_cst(&native->nr_by_workers);
 }
@@ -178,7 +180,7 @@ static void count_in(struct uaio_req *const *reqs, unsigned nr)
 	uaio_stats_move(UAIO_STAY_NONE, UAIO_STAY_KERNEL, nr);
 }
 
-/* The kernel has not accepted these requests: they no longer count. */
+/* The kernel has not accepted these requests: subtract them from the counts. */
 static void count_out(struct uaio_native *native, struct uaio_req *const *reqs,
 		      unsigned nr)
 {
@@ -303,8 +305,8 @@ unsigned uaio_native_submit(struct uaio_native *native,
 		return 0;
 	uaio_natives_begin();
 	/*
-	 * [MB:native-begun] seq_cst: read after the call was counted (nr_begun). Pairs
-	 * with uaio_natives_yield().
+	 * [MB:native-begun] seq_cst: read event_fd after the call was counted
+	 * (nr_begun). Pairs with uaio_natives_yield().
 	 */
 	event_fd = load_seq_cst(&native->event_fd);
 	count_in(reqs, nr);
@@ -318,7 +320,8 @@ unsigned uaio_native_submit(struct uaio_native *native,
 			begin_timing(&timing, reqs[i]->file);
 	}
 	/*
-	 * [MB:native-nr] release: the requests' members. Pairs with uaio_native_take().
+	 * [MB:native-nr] release: the requests' members are written before. Pairs with
+	 * uaio_native_take().
 	 */
 	add_release(&native->nr, nr);
 	ret = sys_io_submit((uintptr_t)native->ring, nr, list);
@@ -338,8 +341,8 @@ unsigned uaio_native_submit(struct uaio_native *native,
 const void *uaio_native_called_on(const struct uaio_file *file)
 {
 	/*
-	 * uaio_wq_calls() gets the file's own address for plain calls on the file, so
-	 * this must be another address.
+	 * For plain calls on the file, workers pass the file's own address to
+	 * uaio_wq_calls(). For submitting calls they need another address.
 	 */
 	return (const char *)file + 1;
 }
@@ -357,19 +360,21 @@ static bool submit_one(struct uaio_native *native, struct uaio_req *req)
 
 	/*
 	 * [MB:native-closing] seq_cst: this worker has announced its call
-	 * (uaio_wq_calls_seq_cst()), then reads. Pairs with uaio_closing_see_through().
+	 * (uaio_wq_calls_seq_cst()), then reads is_closing. Pairs with
+	 * uaio_closing_see_through().
 	 */
 	if (load_seq_cst(&file->is_closing) || uaio_req_has_lost_file(req, fd))
 		return false;
 	/*
-	 * [MB:native-begun] seq_cst: read after the call was counted (nr_blocking).
-	 * Pairs with uaio_natives_yield().
+	 * [MB:native-begun] seq_cst: read event_fd after the call was counted
+	 * (nr_blocking). Pairs with uaio_natives_yield().
 	 */
 	event_fd = load_seq_cst(&native->event_fd);
 	fill(&iocb, req, fd, 0, event_fd);
 	count_in(&req, 1);
 	/*
-	 * [MB:native-nr] release: the request's members. Pairs with uaio_native_take().
+	 * [MB:native-nr] release: the request's members are written before. Pairs with
+	 * uaio_native_take().
 	 */
 	add_release(&native->nr, 1);
 	ret = sys_io_submit((uintptr_t)native->ring, 1, &list);
@@ -423,7 +428,7 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 			    max < UAIO_NATIVE_BATCH ? max : UAIO_NATIVE_BATCH);
 	uaio_unlock(&native->lock, UAIO_RANK_NATIVE);
 	/*
-	 * [MB:native-nr] acquire: the requests' members. Pairs with
+	 * [MB:native-nr] acquire: this thread sees the requests' members. Pairs with
 	 * uaio_native_submit().
 	 */
 	(void)load_acquire(&native->nr);
@@ -440,8 +445,7 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 		sub_seq_cst(&req->file->nr_native, 1);
 	}
 	/*
-	 * relaxed: a thread that waits until the number changes takes completions
-	 * itself
+	 * relaxed: a thread that waits until nr changes also takes completions itself
 	 */
 	sub_relaxed(&native->nr, nr);
 	uaio_stats_move(UAIO_STAY_KERNEL, UAIO_STAY_NONE, nr);
@@ -468,11 +472,11 @@ bool uaio_natives_hold(const struct uaio_file *file, uint32_t *ret_nr)
 	 * uaio_native_submit().
 	 */
 	nr_ended = load_seq_cst(&natives.nr_ended);
-	/* [MB:native-begun] seq_cst: the second of four reads; see the first. */
+	/* [MB:native-begun] seq_cst: the second read: how many calls had begun. */
 	nr_begun = load_seq_cst(&natives.nr_begun);
-	/* [MB:native-begun] seq_cst: the third of four reads; see the first. */
+	/* [MB:native-begun] seq_cst: the third read, between the two of nr_begun. */
 	*ret_nr = load_seq_cst(&file->nr_native);
-	/* [MB:native-begun] seq_cst: the last of four reads; see the first. */
+	/* [MB:native-begun] seq_cst: the last read: whether a call has begun since. */
 	return load_seq_cst(&natives.nr_begun) == nr_begun &&
 	       nr_ended == nr_begun;
 }
@@ -490,7 +494,7 @@ void uaio_natives_await_calls(void)
 		/* [MB:native-begun] seq_cst: pairs with uaio_native_submit(). */
 		nr_ended = load_seq_cst(&natives.nr_ended);
 		/*
-		 * [MB:native-begun] seq_cst: read after nr_ended. Pairs with
+		 * [MB:native-begun] seq_cst: read nr_begun after nr_ended. Pairs with
 		 * uaio_native_submit().
 		 */
 		if (load_seq_cst(&natives.nr_begun) == nr_ended)

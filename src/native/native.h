@@ -10,11 +10,12 @@
  * the ring's memory, without a call. The ring's eventfd is in the queue's epoll. So for
  * these threads the ring is like any other file that the epoll reports.
  *
- * Only requests that the kernel executes asynchronously are native. Each is submitted
- * with RWF_NOWAIT. The kernel hands back requests for which it would have to wait, and
- * refuses requests that it does not support. A worker executes these. Sometimes the
- * kernel accepts no more requests, or refuses a ring (quota, seccomp filter). Then
- * workers execute all requests, and the library tries the kernel again after a while.
+ * Only requests that the kernel executes asynchronously are native. They are submitted
+ * with RWF_NOWAIT, with the exceptions below. The kernel then hands back requests for
+ * which it would have to wait, and refuses requests that it does not support. A worker
+ * executes these. Sometimes the kernel accepts no more requests, or refuses a ring
+ * (quota, seccomp filter). Then workers execute all requests, and the library tries the
+ * kernel again after a while.
  *
  * A large request (512 KiB and more) goes to the kernel whole. The kernel cuts it into
  * pieces that the device accepts, and submits all of them at once. This takes less
@@ -53,8 +54,9 @@
  * O_DSYNC, except on ext4 and XFS, where a thread of the kernel syncs the file after
  * the call.
  *
- *   I1  A native request is RUNNING (req.h). From its submission it belongs to the
- *       kernel. The thread that takes its completion from the ring completes it.
+ *   I1  A native request is RUNNING (req.h). From its submission on, the request
+ *       belongs to the kernel. The thread that takes the completion from the ring
+ *       completes the request.
  *
  *   I2  A request has one completion in the ring. A thread takes completions under the
  *       lock, from memory. The kernel's own calls that take completions are never made,
@@ -249,7 +251,7 @@ bool uaio_natives_hold(const struct uaio_file *file, uint32_t *ret_nr);
 /*
  * If fd is the eventfd of a ring, move the eventfd to another descriptor, so that the
  * program can use fd.
- * Return: as uaio_pollers_yield().
+ * Return: 0; -ENOENT: fd is no ring's eventfd; -EBUSY: no other descriptor is free.
  */
 int uaio_natives_yield(int fd);
 

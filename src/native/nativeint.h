@@ -60,7 +60,10 @@ struct uaio_native {
 /* Return: the group's ring, or NULL. */
 static inline struct uaio_native *uaio_native_of(const struct uaio_group *group)
 {
-	/* [MB:native] acquire: the ring's members. Pairs with attach_locked(). */
+	/*
+	 * [MB:native] acquire: this thread sees the ring's members. Pairs with
+	 * attach_locked().
+	 */
 	return load_acquire(&group->native);
 }
 
@@ -124,7 +127,7 @@ enum {
 };
 
 extern struct uaio_driver {
-	/* atomic: until this time the kernel gets no requests */
+	/* atomic: after a refusal, the kernel gets no requests until this time */
 	int64_t again_ns;
 	/*
 	 * atomic: when the driver's present submitting call began; 0: it is in none
@@ -135,8 +138,8 @@ extern struct uaio_driver {
 	/* the epoll in which the driver sleeps */
 	struct uaio_poller poller;
 	/*
-	 * if a submitting call lasts longer, which is rare, the driver counts as held
-	 * up
+	 * the driver counts as held up if a submitting call lasts longer than this,
+	 * which is rare
 	 */
 	int64_t patience_ns;
 
@@ -159,7 +162,10 @@ extern struct uaio_driver {
 	bool is_asleep;
 	/* for tests: end as soon as there are no requests */
 	bool ends;
-	/* passed on to the driver's thread when it starts */
+	/*
+	 * made by the thread that starts the driver; the driver's thread copies this
+	 * struct
+	 */
 	struct uaio_kuring ring;
 } uaio_driver;
 

@@ -16,7 +16,7 @@ enum {
 	/*
 	 * The number of events of a ring, and the most rings of a process. All
 	 * processes share a quota of events (65536 by default), and other processes
-	 * need some of it. The kernel makes a ring larger than requested.
+	 * need some of it.
 	 */
 	RING_EVENTS = 128,
 	RINGS_MAX = 64,
@@ -27,7 +27,7 @@ enum {
 };
 
 static struct {
-	/* atomic: until this time no ring is made */
+	/* atomic: after a refusal, no ring is made until this time */
 	int64_t again_ns;
 
 	struct uaio_lock lock; /* rank NATIVES */
@@ -64,8 +64,9 @@ int64_t uaio_native_rings_again_ns(void)
 }
 
 /*
- * If a seccomp filter has refused a call of kernel AIO, it will always refuse it: never
- * try again. If the call failed because a resource is used up, try again after a while.
+ * If a seccomp filter has refused a call of kernel AIO, the filter will always refuse
+ * this call: never try again. If the call failed because a resource is used up, try
+ * again after a while.
  */
 static void note_no_ring(int error)
 {
@@ -220,7 +221,10 @@ static int attach_locked(struct uaio_native *native, struct uaio_group *group)
 		return ret;
 	native->group = group;
 	list_add_tail(&rings.used, &native->node);
-	/* [MB:native] release: the ring's members. Pairs with uaio_native_of(). */
+	/*
+	 * [MB:native] release: the ring's members are written before. Pairs with
+	 * uaio_native_of().
+	 */
 	store_release(&group->native, native);
 	return 0;
 }
@@ -312,8 +316,8 @@ uint32_t uaio_natives_each(void (*act)(struct uaio_group *group))
 		list_add_tail(&seen, pos);
 	}
 	/*
-	 * Put the rings of these groups last, so that the next call begins with other
-	 * groups.
+	 * Put the rings of the selected groups last, so that the next call selects
+	 * other groups first.
 	 */
 	list_splice_tail(&rings.used, &seen);
 	unlock();
@@ -342,8 +346,8 @@ static struct uaio_native *find_locked(const struct list *list, int fd)
 
 /*
  * The eventfd has a new descriptor. Workers may be in calls that use the old
- * descriptor: wait until these calls end, but not for ever, because a call that lasts
- * long waits for blocks: the kernel has looked up the descriptor before.
+ * descriptor: wait until these calls end, but at most one second. Only a call that
+ * waits for blocks lasts longer, and by then the kernel has looked up the descriptor.
  */
 static void await_blocking(const struct uaio_native *native)
 {
@@ -352,8 +356,8 @@ static void await_blocking(const struct uaio_native *native)
 	uint32_t word = 0;
 
 	/*
-	 * [MB:native-begun] seq_cst: reads this after event_fd has changed. Pairs with
-	 * uaio_native_submit_blocking().
+	 * [MB:native-begun] seq_cst: read nr_blocking after event_fd has changed. Pairs
+	 * with uaio_native_submit_blocking().
 	 */
 	while (load_seq_cst(&native->nr_blocking) && uaio_now_ns() < until)
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);

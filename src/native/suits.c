@@ -78,7 +78,7 @@ static bool were_in_vain(const struct uaio_file *file, enum size size)
 /*
  * Called if were_in_vain(): count this request. Only one in `every` such requests is
  * still submitted with RWF_NOWAIT.
- * Return: whether this is one of them.
+ * Return: whether this request is submitted with RWF_NOWAIT.
  */
 static bool is_tried_again(struct uaio_file *file, enum size size,
 			   uint32_t every)
@@ -94,9 +94,9 @@ static bool is_tried_again(struct uaio_file *file, enum size size,
 }
 
 /*
- * Return: whether the kernel may get a request of this size without cutting it first. A
- * large request of a file server is not for the kernel, which would cut it and send the
- * pieces to the server one after the other.
+ * Return: whether a request of this size may go to the kernel whole. A large request of
+ * a file server may not: the kernel would cut it, and send the pieces to the server one
+ * after the other.
  */
 static bool is_size_for_kernel(const struct uaio_file *file, enum size size)
 {

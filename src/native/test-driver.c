@@ -479,7 +479,7 @@ static void what_is_given_back_goes_to_a_worker(void **state)
 
 /*
  * Stop the driver at the gate while it submits the first request. Later requests then
- * stay on its list.
+ * stay on the driver's list.
  */
 static void hold_driver(void)
 {

@@ -188,7 +188,7 @@ static void the_client_submits_it_where_that_is_fast(void **state)
 
 /*
  * Btrfs syncs the file within the call that submits a synchronous write: there a worker
- * must submit it, not the client's thread.
+ * must submit such a write, not the client's thread.
  */
 static void the_client_submits_it_unless_that_syncs_the_file(void **state)
 {
@@ -383,7 +383,7 @@ static void destroy(void)
 
 /*
  * Call act_of_it in another thread while a worker is at the beginning of io_submit().
- * take() asserts later that the descriptor is still open.
+ * Later the simulated kernel (take()) asserts that the descriptor is still open.
  */
 static void act_beside_a_call(void (*act_of_it)(void))
 {

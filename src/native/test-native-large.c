@@ -391,8 +391,8 @@ static void a_read_that_ended_before_is_read_again(void **state)
 	assert_true(may_wait_for(1));
 	execute_large(0);
 	/*
-	 * Now the read is one byte short, as if the file had grown since: the library
-	 * must read the missing byte.
+	 * The kernel's read returns one byte too few, as if the file had grown since
+	 * the read. The library must read the missing byte.
 	 */
 	submit_read(0, (uint64_t)NR * LARGE, LARGE);
 	await_taken(1);
@@ -403,7 +403,10 @@ static void a_read_that_ended_before_is_read_again(void **state)
 	assert_int_equal(load_relaxed(&nr_calls), 0);
 }
 
-/* The file has shrunk since the read; its result was right then, and must stay. */
+/*
+ * The file has shrunk since the read. The result was right at the time of the read, and
+ * must stay.
+ */
 static void a_file_that_shrinks_has_been_read(void **state)
 {
 	(void)state;
@@ -506,7 +509,7 @@ static void closing_waits_for_a_worker_s_read(void **state)
 	unit_thread_start(&thread, close_direct, NULL);
 	unit_await_sleep(&thread);
 	let_go(&kernel.is_held);
-	/* take() asserts that the descriptor is still open. */
+	/* The simulated kernel (take()) asserts that the descriptor is still open. */
 	await_taken(1);
 	execute();
 	unit_thread_join(&thread);

@@ -341,8 +341,8 @@ static void a_thread_that_jumped_out_of_its_sleep_submits(void **state)
 }
 
 /*
- * The program closes the library's eventfd, then uses its descriptor for a file of its
- * own. The library must not close that file.
+ * The program closes the library's eventfd, then opens a file of its own at the same
+ * descriptor. The library must not close that file.
  */
 static void a_lost_eventfd_ends_it(void **state)
 {
@@ -403,7 +403,7 @@ what_the_kernel_has_not_executed_whole_goes_to_a_worker(void **state)
 	}
 	assert_block(test.buffers[0], 0);
 	assert_block(test.buffers[2], 2);
-	/* After EOPNOTSUPP no request of the file is submitted. */
+	/* After EOPNOTSUPP no request of the file is submitted to the kernel. */
 	submit(IOCB_CMD_PREAD, 3);
 	reap(1);
 	assert_int_equal(kernel.nr_submits, 3);
