@@ -12,8 +12,8 @@
 #include "op/rows.h"
 
 /*
- * Return: whether the kernel only stores this advice. Other advice makes it do work that
- * may take long.
+ * Return: whether the kernel only stores this advice. Other advice makes the kernel do
+ * work that may take long.
  */
 static bool is_only_noted(uint32_t advice)
 {

@@ -93,7 +93,8 @@ static char *copy_text(char *to, const char *text, uint32_t bytes,
 	if (!bytes)
 		return to;
 	memcpy(to, text, bytes);
-	to[bytes - 1] = '\0'; /* whatever the client has stored (args.h, I1) */
+	/* the client may have overwritten the 0 (args.h, I1) */
+	to[bytes - 1] = '\0';
 	*ret_text = to;
 	return to + bytes;
 }

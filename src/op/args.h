@@ -88,9 +88,9 @@ struct uaio_args {
 	bool is_place[UAIO_NR_ENDS];
 
 	/*
-	 * Set only in a copy for an operation with two files; shares. A worker waits
-	 * for a file by this endable, and a canceller ends that wait. NULL: the wait
-	 * cannot be ended.
+	 * Shares. A worker waits for a file by this endable (proc/endable.h), so that a
+	 * canceller can end the wait. Set only in a copy for an operation with two
+	 * files. NULL: the wait cannot be ended.
 	 */
 	struct uaio_endable *endable;
 	/*
@@ -133,7 +133,10 @@ enum {
  */
 int uaio_path_measure(const char *path, bool may_be_empty, uint32_t *ret_bytes);
 
-/* Measure the name of an attribute. Return: 0 with its length; -EFAULT; -ERANGE. */
+/*
+ * Measure the name of an attribute. Return: 0 with its length; -EFAULT; -ERANGE: the
+ * name is empty or too long.
+ */
 int uaio_name_measure(const char *name, uint32_t *ret_bytes);
 
 /* Return: whether the library can read this memory of the client. */

@@ -344,7 +344,8 @@ static inline void note_rest(const struct uaio_sqe *sqe, int fd,
 			rest = ask_rest(fd);
 	}
 	/*
-	 * Store even UAIO_REST_UNKNOWN, as an earlier call may have stored another value.
+	 * Store the value even if it is UAIO_REST_UNKNOWN, as an earlier call may have
+	 * stored another.
 	 */
 	if (unlikely(rest != found->rest))
 		found->rest = rest & 7; /* three bits */

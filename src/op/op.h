@@ -57,7 +57,7 @@ enum {
 	UAIO_TIMER_REALTIME = 2,
 	UAIO_TIMER_BOOTTIME = 4,
 	UAIO_TIMER_SUCCEEDS =
-		8, /* its expiry counts as success: a linked request starts */
+		8, /* the expiry counts as success: a linked request starts */
 };
 
 /* Rules that differ between the interfaces; uaio_sqe.door selects the row. */
@@ -149,13 +149,13 @@ struct uaio_sqe {
 	 * error.
 	 */
 	bool is_multishot : 1;
-	/* Post its completion before the next request of its submission is issued. */
+	/* Post the completion before the next request of the submission is issued. */
 	bool posts_at_once : 1;
 	/* a registered file (submit.h, chain.h); fd is not its descriptor */
 	bool is_fixed : 1;
 	/*
-	 * The request's front-end chooses its buffer, or receives the descriptor that
-	 * the request opens: struct uaio_op_door.
+	 * The front-end chooses the request's buffer, or receives the descriptor that
+	 * the request opens (struct uaio_op_door).
 	 */
 	bool by_door : 1;
 	uint8_t door; /* enum uaio_door_rules: whose rules apply */
@@ -192,7 +192,7 @@ struct uaio_sqe {
 	};
 	uint64_t len;  /* bytes (of a path with its 0), or number of iovecs */
 	uint64_t data; /* the client's value, returned in the completion */
-	/* returned in the completion; a canceller finds the request by it */
+	/* returned in the completion; cancellers find the request by this key */
 	uint64_t key;
 };
 
@@ -273,7 +273,8 @@ enum uaio_next {
 	UAIO_NEXT_WAIT_PAGES,
 	UAIO_NEXT_WAIT_FILE, /* the request waits for its file (ready.h) */
 	UAIO_NEXT_WAIT_TIME, /* the request waits for a time (timer.h) */
-	UAIO_NEXT_WORKER,    /* a worker executes it, and may block (wq.h) */
+	/* a worker executes the request, and may block (wq.h) */
+	UAIO_NEXT_WORKER,
 };
 
 /* Return: whether the request will be parked, for its file or for a time. */
@@ -303,15 +304,15 @@ enum uaio_breaks {
 
 /* How a request on a stream begins at submission. A try is a call that does not block. */
 enum uaio_first {
-	/* try it, unless another request waits for the file */
+	/* try the request, unless another request waits for the file */
 	UAIO_FIRST_TRY,
-	/* try it, even if other requests wait for the file */
+	/* try the request, even if other requests wait for the file */
 	UAIO_FIRST_PASS,
 	/* try the request, which never waits for its file */
 	UAIO_FIRST_NOW,
 	UAIO_FIRST_HERE, /* make the call, which will not block */
 	UAIO_FIRST_WAIT, /* wait for the file, without a try */
-	/* wait for the file: poll() has reported that it is not ready */
+	/* wait for the file, which poll() has reported not ready */
 	UAIO_FIRST_LOOKED,
 	UAIO_FIRST_WORKER, /* a worker makes the call */
 	/* If the file can be polled, wait; otherwise a worker makes the call. */
@@ -358,7 +359,7 @@ struct uaio_op_tries {
 
 /* On which credentials of its thread the result of a call depends (proc/former.h). */
 enum uaio_op_ids {
-	/* class and file decide: uaio_req_need() */
+	/* the operation's class and the file decide: uaio_req_need() */
 	UAIO_OP_IDS_OF_FILE,
 	/* on none; but an opened file keeps the credentials of its opener */
 	UAIO_OP_IDS_NONE,
@@ -373,15 +374,15 @@ struct uaio_op_def {
 	bool is_vectored;      /* iov is copied if the request waits */
 	uint8_t copies;        /* enum uaio_copies */
 	uint8_t breaks;        /* enum uaio_breaks */
-	bool has_no_file;      /* its requests have no file (NULL) */
-	bool has_ends;         /* its requests have two files, in args */
-	bool never_blocks : 1; /* its system call takes almost no time */
-	bool is_empty : 1;     /* it makes no system call: its result is len */
+	bool has_no_file;      /* file is NULL in all requests */
+	bool has_ends;         /* requests have two files, in args */
+	bool never_blocks : 1; /* the system call takes almost no time */
+	bool is_empty : 1;     /* no system call: the result is len */
 	/* the operation accepts only sockets (sock.h) */
 	bool is_of_socket : 1;
-	/* its call may sleep on a worker; its args have a sleeper (sleeper.h) */
+	/* the operation's call may sleep on a worker; args has a sleeper (sleeper.h) */
 	bool sleeps : 1;
-	/* it closes a descriptor, and may wait for other requests */
+	/* the operation closes a descriptor, and may wait for other requests */
 	bool is_closing;
 	uint8_t ids; /* enum uaio_op_ids */
 	/* NULL: requests of this operation never wait for a file */

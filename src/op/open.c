@@ -88,8 +88,8 @@ static int64_t open_cached(int dir, const char *path, const struct how *client)
 	if (fd == -EAGAIN && client->resolve & RESOLVE_CACHED_)
 		return fd;
 	/*
-	 * EINVAL may only mean a kernel before 5.12. So a worker makes a call without
-	 * RESOLVE_CACHED.
+	 * EINVAL may only mean that the kernel is older than 5.12 and does not know
+	 * RESOLVE_CACHED. So a worker makes the call without this flag.
 	 */
 	return fd == -EAGAIN || fd == -EINVAL || fd == -ENOSYS ? UAIO_OP_BLOCKS
 							       : fd;

@@ -351,7 +351,7 @@ static int64_t write_again(int fd, const struct iovec *iov, int nr,
 	static uint32_t is_unknown;
 	int64_t res = -EOPNOTSUPP;
 
-	/* relaxed: a thread that still reads 0 finds out by its own call */
+	/* relaxed: a thread that still reads 0 learns from the error of its own call */
 	if (!load_relaxed(&is_unknown))
 		res = pwritev_flags(fd, iov, nr, -1, flags);
 	if (res == -EOPNOTSUPP) {
@@ -407,8 +407,8 @@ static uint32_t read_flags(const struct uaio_sqe *sqe, uint32_t extra_flags)
 }
 
 /*
- * Return: whether the socket's own recv() or send() may be used. The call must not block,
- * and the client must not have set flags.
+ * Return: whether recv() or send() may replace the read or write: fd is a stream
+ * socket, the call must not block, and the client has set no RWF_* flags.
  */
 static bool is_for_socket(const struct uaio_sqe *sqe, uint32_t extra_flags)
 {
@@ -476,7 +476,7 @@ int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd,
 
 /*
  * Return: the result of reading a directory: -EISDIR. With io_uring's rules a read of 0
- * bytes returns 0, as the kernel's io_uring does not call the file.
+ * bytes returns 0, as the kernel's io_uring does not call the file's driver.
  */
 static int64_t read_folder(const struct uaio_sqe *sqe)
 {

@@ -108,7 +108,7 @@ enum uaio_sleeper_state uaio_sleeper_await(struct uaio_sleeper *sleeper,
 
 bool uaio_sleeper_has_request(const struct uaio_sleeper *sleeper)
 {
-	/* relaxed: the caller accesses no memory because of the result */
+	/* relaxed: the result guards no other memory */
 	return load_relaxed(&sleeper->nr_refs) > 1;
 }
 

@@ -82,7 +82,7 @@ void uaio_sleeper_put(struct uaio_sleeper *sleeper);
 void uaio_sleeper_end(struct uaio_sleeper *sleeper);
 bool uaio_sleeper_is_ended(const struct uaio_sleeper *sleeper);
 
-/* Drop the reference of a request's copy of its arguments, which is being freed. */
+/* Called when a request's copy of its arguments is freed: drop the copy's reference. */
 void uaio_sleeper_let_go(struct uaio_sleeper *sleeper);
 
 /* Set the state of the call, and wake the thread that waits for a change. */

@@ -45,11 +45,11 @@ static inline bool uaio_sock_reads_errors(const struct uaio_sqe *sqe)
 }
 
 /*
- * A send with polls_first must wait until poll() reports the socket ready. For this,
- * poll() may require more free space than the send needs. (A receive with polls_first
- * does not wait: it gets the data that there are, whatever SO_RCVLOWAT says. If it
- * fails, its error waits.) Return: whether a send on fd, or its result, must wait until
- * the socket is ready.
+ * Called for a send with polls_first, and for a send whose later part has failed with
+ * EFAULT. False for receives: with polls_first, a receive returns the data that there
+ * are, even less than SO_RCVLOWAT.
+ * Return: whether the request must wait because poll() does not report the socket
+ * ready. (poll() may require more free space than the send needs.)
  */
 bool uaio_sock_waits_to_send(const struct uaio_sqe *sqe, int fd);
 
@@ -144,7 +144,7 @@ bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res);
  * The multishot request has posted nr completions in a row, the last one with the
  * result res. As in the kernel's io_uring, it may post 33 in a row. But if the last
  * completion was a bundle (a receive into several buffers) with as many bytes as the
- * client allows, the turn ends at once.
+ * client allows, it must stop at once.
  * Return: whether the request must now let requests on other files run.
  */
 bool uaio_sqe_ends_turn(const struct uaio_sqe *sqe, unsigned nr, int64_t res);

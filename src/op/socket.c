@@ -56,7 +56,7 @@ int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd,
 			return open_flags;
 		/*
 		 * Do not call accept4() here: the request waits until its socket is
-		 * ready, then a worker calls it.
+		 * ready, then a worker calls accept4().
 		 */
 		if (!(open_flags & O_NONBLOCK) ||
 		    (sqe->is_multishot && sqe->call_flags & MSG_DONTWAIT))

@@ -52,20 +52,23 @@ enum { ERESTARTSYS_ = 512 };
 struct end {
 	int fd;
 	uint32_t events; /* events of poll() by which the file is ready */
-	bool is_pipe; /* a call blocks on it, unless SPLICE_F_NONBLOCK is set */
+	/* calls block on the file, unless SPLICE_F_NONBLOCK is set */
+	bool is_pipe;
 	/*
 	 * a call does not block on this file: the file is O_NONBLOCK, or obeys
 	 * SPLICE_F_NONBLOCK
 	 */
 	bool is_nonblocking;
-	bool is_stubborn; /* a call blocks on it even with SPLICE_F_NONBLOCK */
+	/* calls block on the file even with SPLICE_F_NONBLOCK */
+	bool is_stubborn;
 };
 
 struct transfer {
 	const struct uaio_sqe *sqe;
 	bool is_tee;
 	struct end ends[UAIO_NR_ENDS];
-	int64_t offs[UAIO_NR_ENDS]; /* the offsets; each call advances them */
+	/* offsets in both files; each call advances them */
+	int64_t offs[UAIO_NR_ENDS];
 	uint64_t left;
 	int64_t done;
 };
@@ -215,7 +218,7 @@ static int await_stubborn(const struct transfer *transfer)
 }
 
 /*
- * The call has returned EAGAIN: wait for the pipe that is not ready.
+ * The splice or tee has returned EAGAIN: wait for the pipe that is not ready.
  * Return: as for await(); -EAGAIN: the request ends with this result.
  */
 static int await_pipe(const struct transfer *transfer)

@@ -167,7 +167,8 @@ static void paths_outlive_the_submitting_call(void **state)
 }
 
 /*
- * The file system may refuse the largest value. So compare with the result of fsetxattr().
+ * The file system may refuse an attribute's value of the largest size. So compare with
+ * the result of fsetxattr().
  */
 static void a_value_outlives_the_submitting_call(void **state)
 {

@@ -146,7 +146,9 @@ static void a_waiting_poll_reports_each_of_its_events(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
-		/* This call finds no event, and so adds the file to the epoll. */
+		/*
+		 * This call finds no event. So the library adds the file to the epoll.
+		 */
 		assert_int_equal(
 			uaio_aio_getevents(handle, 0, 1, &event, &zero), 0);
 		assert_int_equal(write(sqe.fd, &one, sizeof(one)), sizeof(one));

@@ -26,7 +26,7 @@ static uint32_t nr_interrupted;
 static bool has_nosignal; /* whether the kernel knows RWF_NOSIGNAL */
 /* whether the hook refuses send and recv, like a seccomp filter */
 static bool refuses_sockets;
-/* whether the hook refuses RWF_NOWAIT, like an old kernel on these files */
+/* whether the hook refuses RWF_NOWAIT, as an old kernel does for some files */
 static bool refuses_nowait;
 static uint32_t nr_of_socket; /* how many calls of send and recv were made */
 static uint32_t nr_vectored;
@@ -553,8 +553,8 @@ static void reads_that_are_too_short_are_refused_at_once(void **state)
 int main(void)
 {
 	/*
-	 * The last test must stay last: after it the library believes that the kernel
-	 * is old.
+	 * The last test of this array must stay last: after that test the library
+	 * believes that the kernel is old.
 	 */
 	const struct CMUnitTest tests[] = {
 		RW_TEST(fifo_is_read),

@@ -175,7 +175,7 @@ static void fixed_files_are_spliced(void **state)
 	assert_reads(p.out[0], "abc");
 	/*
 	 * read() returns 0, so the writing end of p.out is closed: the request has
-	 * dropped its reference to it.
+	 * dropped its reference to that end.
 	 */
 	assert_int_equal(read(p.out[0], &handle, 1), 0);
 	unit_close(p.in[1]);

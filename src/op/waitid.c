@@ -3,13 +3,14 @@
  * WAITID
  *
  * A worker calls waitid() with WNOHANG until a child has changed its state. If the
- * request waits for the end of one child, the sleeper has a pidfd, and the worker waits
- * until the pidfd is ready. No file reports changes of several children, or that a
- * child stops or continues. For such a request the worker calls waitid() again and
- * again, less often as time passes.
+ * request waits for the end of one child, its sleeper (op/sleeper.h) has a pidfd of the
+ * child, and the worker waits until the pidfd is ready. No file reports changes of
+ * several children, or that a child stops or continues. For such a request the worker
+ * calls waitid() again and again, less often as time passes.
  *
- * If the request names the child by a pidfd, the sleeper has a reference to the pidfd's
- * file. So the program may close the pidfd after the submission.
+ * If the client names the child by a pidfd, the request's sleeper (op/sleeper.h) has a
+ * reference to the pidfd's file. So the program may close the pidfd after the
+ * submission.
  *
  * Tested by uring/test-uring-waitid.c.
  */
