@@ -70,9 +70,10 @@ static inline uint32_t uaio_call_flags(const struct uaio_file *file)
 }
 
 /*
- * Make the system call of sqe on a file of the kind that ret->on says. The entry of the
- * file may have been reused since (file.h, I2), so it is not read here. Stored in *ret:
- * when the call began and ended, and what it found out about the socket.
+ * Make the system call of sqe on a file of the kind that ret->on says. The file's entry
+ * may have been reused for another file since ret->on was set (file.h, I2), so it is
+ * not read here. Stored in *ret: when the call began and ended, and what it found out
+ * about the socket.
  * Return: the result of the call, which is not stored in *ret.
  */
 static inline int64_t uaio_call(const struct uaio_sqe *sqe,

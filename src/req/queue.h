@@ -97,7 +97,7 @@ struct uaio_ready {
 	uint32_t nr_waiters;
 	/* from now on no request may be parked */
 	uint32_t is_closing;
-	/* when the first request in `timed` expires; written under `lock` */
+	/* when the earliest request in `timed` expires; written under `lock` */
 	int64_t next_ns;
 
 	struct uaio_lock lock; /* rank READY */
@@ -142,8 +142,8 @@ struct uaio_ready {
 	/* the fallback thread must serve this queue at once */
 	bool is_urgent;
 	/*
-	 * only for the fallback thread: nr_attended and nr_parks when it last looked at
-	 * the queue
+	 * only for the fallback thread: nr_attended and nr_parks when that thread last
+	 * looked at the queue
 	 */
 	uint32_t seen_attended;
 	uint32_t seen_parks;
@@ -179,7 +179,10 @@ struct uaio_ready {
 	const void *attender;
 };
 
-/* Return: whether one of these keepers serves the queue. The load is relaxed. */
+/*
+ * Return: whether one of the given keepers (enum uaio_keeper) serves the queue. The
+ * load is relaxed.
+ */
 static inline bool uaio_ready_has(const struct uaio_ready *ready,
 				  uint32_t keepers)
 {
@@ -266,7 +269,7 @@ struct uaio_queue {
 	uint64_t nr_inline;
 	uint64_t nr_queued;  /* statistics: completed later */
 	uint64_t nr_wakeups; /* statistics: waiters woken */
-	/* set by the front-end to have its act() called (sink.h) */
+	/* set by the front-end so that the core calls act() of its sink (sink.h) */
 	bool wants_act;
 	/*
 	 * atomic: the number that stands for the queue in traces, while the queue is

@@ -82,7 +82,7 @@ static inline bool has_listeners(struct uaio_live_block *stats, uint64_t now)
 	if (!is && !uaio_trace_is_on())
 		/*
 		 * relaxed: if a tool sets is_traced at the same moment, this store may
-		 * clear it; the tool sets it again a few milliseconds later
+		 * clear is_traced; the tool sets it again a few milliseconds later
 		 */
 		store_relaxed(&stats->is_traced, 0);
 	return is;
@@ -120,7 +120,7 @@ write_name(struct uaio_live_block *stats, struct uaio_file *file, int fd)
 	if (!is_written)
 		return 0;
 	/*
-	 * [MB:trace-number] release: the name is written. Pairs with
+	 * [MB:trace-number] release: the name is written before this. Pairs with
 	 * uaio_record_file().
 	 */
 	store_release(&file->trace_number, name.number);

@@ -36,8 +36,8 @@ uint64_t uaio_record_name(struct uaio_live_block *stats, struct uaio_file *file,
 static inline uint64_t uaio_record_file(const struct uaio_file *file)
 {
 	/*
-	 * [MB:trace-number] acquire: the name is written. Pairs with
-	 * uaio_record_name().
+	 * [MB:trace-number] acquire: if there is a number, the name is written. Pairs
+	 * with uaio_record_name().
 	 */
 	return file ? load_acquire(&file->trace_number) : 0;
 }
@@ -52,8 +52,8 @@ void uaio_record_inline(struct uaio_live_block *stats,
 			const struct uaio_outcome *outcome);
 
 /*
- * Record a request that completes. Called before its arguments are freed. now: in
- * cycles.
+ * Record a request that completes. Called before its arguments are freed. now: the
+ * present time, in cycles.
  */
 void uaio_record(struct uaio_live_block *stats, const struct uaio_req *req,
 		 int64_t res, enum uaio_by by, uint64_t now);

@@ -126,7 +126,7 @@ enum uaio_req_state {
 	UAIO_REQ_FREE,
 	UAIO_REQ_PREPPED,
 	UAIO_REQ_RUNNING,
-	/* In the states from here on a request waits; waits.h has their functions. */
+	/* In the states from here on, a request waits; waits.h has a row for each. */
 	/* the request waits for older requests on its inode */
 	UAIO_REQ_ORDERED,
 	/* waits for a worker, in an account (list) of the work queue */
@@ -175,11 +175,11 @@ enum uaio_req_native {
 /* What an injected fault (fault.h) does to a request. */
 enum uaio_req_fault {
 	UAIO_REQ_SOUND,
-	/* its completion is delayed, or its memory is checked */
+	/* the completion is delayed, or the request's memory is checked */
 	UAIO_REQ_LATER,
 	/*
-	 * the fault rule has reduced the request's length; it may delay the completion,
-	 * too
+	 * the fault rule has reduced the request's length; the rule may also delay the
+	 * completion
 	 */
 	UAIO_REQ_SHORTER,
 };
@@ -346,8 +346,8 @@ struct uaio_req {
 	/* when the submitting call began */
 	uint64_t submitted;
 	/*
-	 * when the submitting call gave the request to a later stage, as it could not
-	 * complete it
+	 * when the submitting call, which could not complete the request, handed it
+	 * over to a later stage
 	 */
 	uint64_t handed_over;
 	/* when the last system call of the request began; 0: no call was made */
@@ -528,7 +528,7 @@ static inline bool uaio_req_is_former(const struct uaio_req *req)
 /*
  * Begin a system call of req, with the credentials that it needs.
  * Return: 0: the caller makes the call, and then calls uaio_former_end(); -ECANCELED:
- * the caller does neither.
+ * the thread cannot get the credentials, and the caller does neither.
  */
 static inline int uaio_req_begin_call(const struct uaio_req *req,
 				      struct uaio_former_call *call)
@@ -590,7 +590,7 @@ static inline void uaio_req_move_seq_cst(struct uaio_req *req,
 					 enum uaio_req_state to)
 {
 	UAIO_CHECK(load_relaxed(&req->state) == from);
-	/* [MB:closing] seq_cst: the state is stored before the caller reads. */
+	/* [MB:closing] seq_cst: the state is stored before the caller reads the flag. */
 	store_seq_cst(&req->state, to);
 	uaio_stats_move(uaio_req_stay(from), uaio_req_stay(to), 1);
 }

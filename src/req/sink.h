@@ -132,8 +132,8 @@ struct uaio_sink {
 
 	/*
 	 * Return: the address that the client reads to find out that completions exist.
-	 * Race detectors such as ThreadSanitizer need it. NULL: each request has an
-	 * address of its own for this, its sqe->data.
+	 * Race detectors such as ThreadSanitizer need this address. NULL: the client
+	 * reads another address for each request: its sqe->data.
 	 */
 	uintptr_t (*tail)(const struct uaio_queue *queue);
 

@@ -101,7 +101,8 @@ static void all_submissions_of_a_traced_thread_are_timed(void **state)
 		assert_int_equal(weigh(&block, 3), 3);
 		block.is_traced = 0;
 		/*
-		 * The thread does not check again for tools until the next run begins.
+		 * The tool has stopped tracing. The thread notices that only when its
+		 * next run begins.
 		 */
 		assert_int_equal(weigh(&block, EVERY - 1), EVERY - 1);
 	}

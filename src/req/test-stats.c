@@ -416,8 +416,8 @@ static void threads_without_a_block_lose_no_count(void **state)
 		nr_shared += unit_thread_join(&threads[i]) == 1;
 	after = sum_now();
 	/*
-	 * Eight threads find no free block. It may be more, as workers and threads of
-	 * earlier tests own blocks as well.
+	 * At least eight threads find no free block. More do so if workers and threads
+	 * of earlier tests own blocks as well.
 	 */
 	assert_in_range(nr_shared, 8, NR);
 	assert_int_equal(after.nr_accepted - before.nr_accepted,

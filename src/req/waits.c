@@ -82,8 +82,9 @@ void uaio_canceller_tell(struct uaio_canceller *canceller, bool was_cancelled)
 	if (was_cancelled)
 		add_relaxed(&canceller->nr_cancelled, 1);
 	/*
-	 * [MB:told] release: the event is posted, and nr_cancelled counted. Pairs with
-	 * uaio_canceller_await(), which may return at once.
+	 * [MB:told] release: the event was posted, and nr_cancelled changed, before
+	 * this. Pairs with uaio_canceller_await(), which may return as soon as
+	 * nr_awaited is 0.
 	 */
 	if (sub_release(&canceller->nr_awaited, 1) == 1)
 		uaio_wake(&canceller->nr_awaited, 1);

@@ -19,10 +19,10 @@
  *   I3  A waiting request may be tried: a thread executes it without blocking, and so
  *       finds out whether it must wait longer. During the try the request has the bit
  *       TRIED, and the trying thread is its owner. The first canceller of the request
- *       marks it, and waits for it. When the try is over, the trying thread finds the
- *       mark under the lock. If the try would have blocked, the thread completes the
- *       request as cancelled. It notifies the canceller after posting the event. So no
- *       thread has to wait for a canceller.
+ *       marks the request, and waits until it is complete. When the try is over, the
+ *       trying thread finds the mark under the lock. If the try would have blocked, the
+ *       thread completes the request as cancelled. After posting the event, the trying
+ *       thread notifies the canceller. So no thread has to wait for a canceller.
  *   I4  A thread that tries a multishot request posts completions during the try. A post
  *       may complete other requests, and start requests that cancel others. If such a
  *       thread cancels, it must not wait for a request that is being tried: two such
@@ -43,7 +43,7 @@
 enum uaio_cancel {
 	/*
 	 * nothing: the request does not wait, or another canceller has already marked
-	 * it
+	 * the request
 	 */
 	UAIO_CANCEL_NONE,
 	/* the canceller owns the request now: its state is RUNNING */
