@@ -201,8 +201,8 @@ static int64_t length_of(const struct bounce *bounce)
 }
 
 /*
- * Read the block at off into the chunk's memory. After the end of the file, fill it
- * with zeros.
+ * Read the block at off into the chunk's memory. Fill the part of the block that is
+ * after the end of the file with zeros.
  */
 static int64_t read_block(const struct bounce *bounce, int64_t off)
 {
@@ -374,7 +374,7 @@ int64_t uaio_bounce(struct uaio_req *req)
 		return -EINVAL;
 	/*
 	 * The descriptor of a regular file may still be used after uaio_file_unuse(): a
-	 * thread that closes it waits for this request (closing.h).
+	 * thread that closes the descriptor waits for this request (closing.h).
 	 */
 	bounce.fd = uaio_file_use(req->file);
 	uaio_file_unuse(req->file);

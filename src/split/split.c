@@ -272,7 +272,9 @@ static void put(struct uaio_split *split, struct uaio_worker *worker)
 	 */
 	if (sub_release(&split->refs, 1) != 1)
 		return;
-	/* [MB:split] acquire: sees the data and split->stop of all runners. */
+	/*
+	 * [MB:split] acquire: this thread sees the data and split->stop of all runners.
+	 */
 	UAIO_CHECK(load_acquire(&split->refs) == 0);
 	res = result_of(split);
 	count(split);

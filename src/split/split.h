@@ -64,8 +64,8 @@ struct uaio_split {
 	struct uaio_slab_node node;
 
 	/*
-	 * uaio_split_clear() clears the members before `runners` (I2). Those up to
-	 * `trial` do not change once runners are queued.
+	 * uaio_split_clear() clears the members before `runners` (I2). The members up
+	 * to `trial` do not change once runners are queued.
 	 */
 	/* a RUNNING request: the last runner completes it */
 	struct uaio_req *req;
@@ -86,8 +86,8 @@ struct uaio_split {
 	/* how many queued runners have begun or were refused */
 	uint32_t nr_begun;
 	/*
-	 * the first segment in the file that was short or failed, and its result; 0:
-	 * none
+	 * of the segments that were short or failed, the first in the file: its index
+	 * plus 1 in the upper half, its result in the lower half; 0: none
 	 */
 	uint64_t stop;
 

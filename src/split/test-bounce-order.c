@@ -37,7 +37,7 @@ static struct {
 static struct {
 	/* if not 0: the file is a block device of this size in bytes */
 	int64_t device_bytes;
-	/* a write that ends after this offset writes one block; -1: none does */
+	/* a write that ends after this offset writes only one block; -1: none does */
 	int64_t short_from;
 	int64_t error_from; /* writes ending after this offset fail; -1: none */
 	/* a read at exactly this offset returns half of its bytes; -1: none does */

@@ -327,7 +327,7 @@ static void setting_a_request_up_touches_only_its_runners(void **state)
 					      nr < at_once ? nr : at_once));
 		/*
 		 * The struct of the earlier request was freed, so the next request gets
-		 * the same one.
+		 * the same struct.
 		 */
 		assert_true(
 			is_poison(&batch.objects[1],

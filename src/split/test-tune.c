@@ -15,8 +15,8 @@ enum {
 	MIB = 1 << 20,
 	UNTOUCHED = 4,
 	/*
-	 * first the requests that are never cut; then four with few segments at once,
-	 * and four with many
+	 * number of requests after which each way was measured: the requests that are
+	 * never cut, four with few segments at once, and four with many
 	 */
 	FIRST_LOOKS = UNTOUCHED + 8,
 };
@@ -103,7 +103,10 @@ static void segments_have_to_be_a_tenth_faster(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		begin();
 		(void)count(READ, 4 * MIB, &cases[i].speed, FIRST_LOOKS, 0);
-		/* For one of these requests, the library may try another way. */
+		/*
+		 * For one of these requests, the library may try another number of
+		 * segments.
+		 */
 		assert_in_range(count(READ, 4 * MIB, &cases[i].speed, 30,
 				      cases[i].at_once),
 				29, 30);

@@ -104,7 +104,8 @@ static unsigned class_of(uint64_t bytes)
 static struct uaio_tuning *tuning_of(struct uaio_file *file)
 {
 	/*
-	 * [MB:tuning] acquire: sees the zeroed contents. Pairs with the exchange below.
+	 * [MB:tuning] acquire: this thread sees the zeroed contents. Pairs with the
+	 * exchange below.
 	 */
 	struct uaio_tuning *tuning = load_acquire(&file->tuning);
 	struct uaio_tuning *fresh, *none = NULL;
@@ -122,7 +123,10 @@ static struct uaio_tuning *tuning_of(struct uaio_file *file)
 	if (cas_release(&file->tuning, &none, fresh))
 		return fresh;
 	uaio_slab_put(&slab, fresh);
-	/* [MB:tuning] acquire: sees the contents that another thread has zeroed. */
+	/*
+	 * [MB:tuning] acquire: this thread sees the contents that another thread has
+	 * zeroed.
+	 */
 	return load_acquire(&file->tuning);
 }
 
