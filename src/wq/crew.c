@@ -83,7 +83,7 @@ static bool is_over_locked(struct uaio_wq_crew *crew)
 {
 	unsigned nr = 0;
 
-	/* relaxed: changes only under crews_lock, which the caller holds */
+	/* relaxed: nr_enlisted changes only under crews_lock, which the caller holds */
 	if (load_relaxed(&crew->nr_enlisted) || uaio_manager_is_there(crew))
 		return false;
 	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
@@ -145,7 +145,10 @@ static struct uaio_wq_crew *form_locked(void)
 	 */
 	store_relaxed(&crew->identity, uaio_identity_mine());
 	store_relaxed(&crew->domain, uaio_identity_domain());
-	/* [MB:crews] release: the crew is complete. Pairs with uaio_wq_count_crews(). */
+	/*
+	 * [MB:crews] release: the crew is initialised before. Pairs with
+	 * uaio_wq_count_crews().
+	 */
 	if (i == nr)
 		store_release(&uaio_wq_nr_crews, nr + 1);
 	return crew;
@@ -159,7 +162,10 @@ uint32_t uaio_wq_count_crews(void)
 
 static struct uaio_wq_crew *find_locked(void)
 {
-	/* relaxed, both: written under crews_lock, which the caller holds */
+	/*
+	 * relaxed, both: the values change only under crews_lock, which the caller
+	 * holds
+	 */
 	uint32_t nr = load_relaxed(&uaio_wq_nr_crews);
 
 	for (uint32_t i = 1; i < nr; i++)

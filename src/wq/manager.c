@@ -190,7 +190,10 @@ static int64_t look_after(struct uaio_wq_account *account)
 	need = uaio_wq_need_locked(account);
 	if (account->is_manager_told && !account->max_workers &&
 	    !account->nr_workers) {
-		/* The limit was set to 0 before the queued items had a worker. */
+		/*
+		 * The limit was set to 0 before the queued items had a worker. So the
+		 * manager runs them itself.
+		 */
 		uaio_wq_unlock(account);
 		return help(account) ? 1 : 0;
 	}

@@ -106,8 +106,8 @@ static void all_other_items_run_as_long_as_a_worker_is_free(void **state)
 }
 
 /*
- * The only worker is a fixed one, which has a private list, and it blocks. A new
- * worker must run the items of this list.
+ * The only worker is a fixed one, which has a private list, and an item blocks this
+ * worker. A new worker must run the items of the list.
  */
 static int block_an_owner(void)
 {

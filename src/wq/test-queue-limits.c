@@ -221,8 +221,8 @@ static void a_manager_refused_to_a_worker_comes_later(void **state)
 }
 
 /*
- * The only worker is a fixed one, which has a private list, and it blocks. Then the
- * test raises the limit: new workers must run the other items.
+ * The only worker is a fixed one, which has a private list, and an item blocks this
+ * worker. Then the test raises the limit: new workers must run the other items.
  */
 static int raise_limit(enum uaio_wq_placement placement)
 {

@@ -125,8 +125,8 @@ static unsigned limit;
 
 /*
  * The manager doubles the number of workers until the limit is reached. Some of the
- * tested limits are reached exactly by doubling. The manager must not exceed the other
- * limits.
+ * tested limits are reached exactly by doubling. The manager must not exceed those
+ * limits that another doubling would exceed.
  */
 static int grow(enum uaio_account account)
 {
@@ -263,7 +263,7 @@ static bool counts_are_right(void *arg)
 
 /*
  * Run items while only nr_threads threads can be created. If there are several workers,
- * repeat that with all but one of them blocked.
+ * run items once more with all but one of the workers blocked.
  */
 static int be_refused(void)
 {

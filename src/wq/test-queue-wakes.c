@@ -351,8 +351,8 @@ static int rest_after_quick_items(void)
 }
 
 /*
- * All items block workers, or as many items as the limit allows workers. The manager
- * must then sleep, too.
+ * Each running item blocks a worker: first one worker less than the limit allows, then
+ * all that it allows, while more items wait. In both cases the manager must sleep, too.
  */
 static int rest_while_blocked(void)
 {

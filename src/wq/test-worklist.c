@@ -331,8 +331,8 @@ static void all_threads_at_once_get_each_item_once(void **state)
 		struct thing *thing = &things[i % SLOTS];
 
 		/*
-		 * Wait until the list has room, and until the item that was last put
-		 * from this struct has been taken or cancelled.
+		 * Wait until the list has room, and until this item has been taken or
+		 * cancelled, if it was put in before.
 		 */
 		while (!uaio_worklist_has_room(&list, 1 + i % 7) ||
 		       (i >= SLOTS && !load_acquire(&thing->nr_got)))

@@ -262,7 +262,7 @@ static void time_wake_locked(struct uaio_wq_account *account)
 	wake += (cost - wake) / (cost > wake ? 2 : 16);
 	wake = wake < WAKE_NS_MIN ? WAKE_NS_MIN : wake;
 	wake = wake > WAKE_NS_MAX ? WAKE_NS_MAX : wake;
-	/* relaxed, both: threads that spin use it as an estimate */
+	/* relaxed, both accesses: threads that spin use wake_ns as an estimate */
 	store_relaxed(&account->wake_ns, wake);
 }
 

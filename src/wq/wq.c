@@ -397,8 +397,8 @@ static void queue(struct uaio_wq_account *account, struct list *items,
 	} else if (!is_last && account->is_manager_told &&
 		   !account->nr_workers) {
 		/*
-		 * Another thread's call of the manager may just have failed, so call it
-		 * again.
+		 * Another thread's call of the manager may just have failed, so call
+		 * the manager again.
 		 */
 		calls.wakes_manager = true;
 	}

@@ -168,7 +168,10 @@ struct uaio_handover {
 	struct uaio_worker *worker;
 	/* uninitialised if nr is 0 */
 	struct list items[UAIO_NR_ACCOUNTS];
-	/* only for the owner: the length of `others`, a list of its own requests */
+	/*
+	 * only for the items' owner: the length of `others`, a list of the owner's
+	 * requests
+	 */
 	uint32_t nr_others;
 	struct list others; /* others is uninitialised if nr_others is 0 */
 };
@@ -204,10 +207,12 @@ struct uaio_worker {
 	/* this is the manager, which does not count as a worker */
 	bool is_helper;
 	bool is_asleep; /* under the lock */
-	/* atomic: when its call that may block began; 0: none */
+	/*
+	 * atomic: when the worker's present call that may block began; 0: it is in none
+	 */
 	int64_t busy_since_ns;
 	/*
-	 * atomic: the device of the last item that the worker took and that may block
+	 * atomic: the device of the worker's present or most recent item that may block
 	 */
 	uint32_t device;
 	/* atomic: argument of uaio_wq_calls(); or NULL */
@@ -281,7 +286,7 @@ void uaio_wq_init(const struct uaio_wq_ops *ops);
 
 /*
  * Put work into the handover, to be queued at the end of the submission. From now on
- * the queue owns it.
+ * the queue owns work.
  */
 static inline void uaio_wq_add(enum uaio_account account,
 			       struct uaio_work *work,
@@ -345,8 +350,8 @@ bool uaio_wq_blocks(struct uaio_worker *worker);
 static inline void uaio_wq_calls(struct uaio_worker *worker, const void *on)
 {
 	/*
-	 * [MB:called-on] release: what the worker did before is complete. Pairs with
-	 * uaio_wq_callers().
+	 * [MB:called-on] release: the worker's previous call has ended before this store.
+	 * Pairs with uaio_wq_callers().
 	 */
 	store_release(&worker->called_on, on);
 }
