@@ -19,7 +19,6 @@ enum {
 	/* descriptors left for other purposes */
 	NR_SPARE = 200,
 	ROUNDS = 20,
-	FEW = 64,
 };
 
 static struct {
