@@ -112,7 +112,10 @@ static bool has_unread(const struct uaio_queue *queue)
 
 static uintptr_t tail(const struct uaio_queue *queue)
 {
-	/* relaxed: only the address is used, not what it points to */
+	/*
+	 * relaxed: race detectors use this value as an address (sink.h), and do not
+	 * access the memory there
+	 */
 	return load_relaxed(
 		&container_of(queue, struct uaio_ctx, queue)->handle);
 }
@@ -180,7 +183,8 @@ uint64_t uaio_ctx_nr_events(void)
 
 /*
  * Make the context visible to other threads.
- * Return: 0; -EAGAIN if the quota is exceeded; -ENOMEM.
+ * Return: 0; -EAGAIN if the quota is exceeded; -ENOMEM if the table of contexts cannot
+ * grow.
  */
 static int publish(struct uaio_ctx *ctx, uint32_t nr_events)
 {
@@ -307,9 +311,9 @@ static bool is_drained(struct uaio_ctx *ctx)
 	bool drained;
 
 	/*
-	 * This reads nr_users under reap_lock, and nr_done under the queue's lock. A
-	 * thread that changes one of them afterwards finds DEAD set, and wakes the
-	 * destroying thread.
+	 * This function reads nr_users under reap_lock, and nr_done under the queue's
+	 * lock. A thread that changes one of them afterwards finds DEAD set, and wakes
+	 * the destroying thread.
 	 */
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	drained = ctx->nr_users == 0;

@@ -77,7 +77,8 @@ struct uaio_ctx {
 	uint32_t nr_users;
 	/* atomic: a futex, on which the destroying thread sleeps */
 	uint32_t drain;
-	struct uaio_vain vain; /* useless polls of this context (vain.c) */
+	/* polls of this context that found no event (vain.c) */
+	struct uaio_vain vain;
 
 	/* io_setup opens the queue under reap_lock and the queue's lock */
 	struct uaio_queue queue __attribute__((aligned(UAIO_CACHE_LINE)));

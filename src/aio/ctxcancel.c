@@ -11,7 +11,10 @@
 
 int uaio_ctx_cancel(uint64_t handle, uint64_t obj)
 {
-	/* The kernel's io_cancel reports only these two results. */
+	/*
+	 * As in the kernel, EINPROGRESS means that the request was cancelled. EINVAL
+	 * stands for all other results.
+	 */
 	return uaio_ctx_cancel_one(handle, obj) == 0 ? -EINPROGRESS : -EINVAL;
 }
 

@@ -40,7 +40,7 @@ static struct uaio_ctx **slot_of(const struct uaio_ctxtab *tab, uint32_t id)
 {
 	unsigned segment = segment_of(id);
 
-	/* relaxed: ordered by the load of nr, or by the lock */
+	/* relaxed: the caller has loaded nr by an acquire, or holds the table's lock */
 	return load_relaxed(&tab->segments[segment]) + id - first_id(segment);
 }
 

@@ -22,7 +22,11 @@
  */
 static bool is_over_locked(const struct uaio_ctx *ctx, uint64_t generation)
 {
-	/* relaxed: DEAD is set before io_destroy takes this lock to clear the handle */
+	/*
+	 * relaxed: io_destroy sets DEAD, then acquires reap_lock to clear the handle.
+	 * So if this load misses DEAD, this thread reaps before the handle is cleared,
+	 * which is early enough.
+	 */
 	return load_relaxed(&ctx->queue.generation) != generation ||
 	       load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD;
 }
@@ -101,14 +105,17 @@ static long let_signals_in(const struct uaio_getevents *call, long got)
 
 static bool is_in_flight(const struct uaio_ctx *ctx)
 {
-	/* relaxed: a request that is submitted or completes now may be missed */
+	/*
+	 * relaxed: only decides whether a poll that found nothing may sleep, so a guess
+	 * suffices
+	 */
 	return load_relaxed(&ctx->tickets) / UAIO_TICKET !=
 	       load_relaxed(&ctx->nr_done);
 }
 
 /*
  * The client has polled an empty ring for too long (vain.c): sleep for a moment.
- * Return: as for pop().
+ * Return: how many events were found afterwards; or the error of pop().
  */
 static long doze(struct uaio_ctx *ctx, uint64_t generation,
 		 struct uaio_event *events, const struct uaio_getevents *call)

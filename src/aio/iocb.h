@@ -39,8 +39,8 @@ int64_t uaio_iocb_cancelled(const struct uaio_sqe *sqe);
  */
 
 /*
- * uaio_refuse() calls this function for all requests except common ones, which it does
- * not refuse.
+ * Called by uaio_refuse() for all requests except common ones: kernel AIO refuses none
+ * of those.
  */
 int uaio_refuse_rare(const struct uaio_sqe *sqe, const struct uaio_file *file);
 

@@ -109,8 +109,9 @@ static int64_t move_ring_locked(struct uaio_ctx *ctx, uint64_t new_addr)
 	uaio_queue_lock(&ctx->queue);
 	memcpy(map, old, bytes);
 	/*
-	 * relaxed: a reader holds the table's lock, reap_lock or the queue's lock, or
-	 * may as well get the old value
+	 * relaxed: a reader holds the table's lock, reap_lock or the queue's lock. To
+	 * any other reader the old values do no harm, because the old memory stays
+	 * mapped.
 	 */
 	store_relaxed(&ctx->ring.map, map);
 	store_relaxed(&ctx->handle, (uintptr_t)map);
