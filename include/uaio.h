@@ -77,7 +77,7 @@ int uaio_get_counters(struct uaio_counters *ret_counters);
  *
  * Return, for all four functions:
  *   0
- *   -EFAULT: the array is NULL, or its address is one that no program can have
+ *   -EFAULT: the array is NULL, or its address is outside user memory
  *   -EAGAIN: the caller is a child of vfork(2), or a signal handler that
  *       interrupted the library
  * Thread-safety: any thread.

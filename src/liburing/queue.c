@@ -253,7 +253,8 @@ static void advance(struct uaio_liburing_cq *cq, uint32_t nr)
  * Find the first CQE for the program, and count the ready slots from this CQE on. If
  * CQEs of this file's own timeouts, or fillers of CQE_MIXED rings, come first, consume
  * them.
- * Return: 0 with *ret_cqe, which is NULL if there is no CQE; or the error of a timeout.
+ * Return: 0 with *ret_cqe, which is NULL if there is no CQE; or the error with which
+ * such a timeout has completed.
  */
 static int peek(struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe,
 		uint32_t *ret_nr)

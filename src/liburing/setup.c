@@ -494,7 +494,10 @@ int io_uring_ring_dontfork(struct uaio_liburing *ring)
 	return ret;
 }
 
-/* The resized ring still has the prepared SQEs and the unread CQEs. */
+/*
+ * The resized ring still has the prepared SQEs and the unread CQEs, so sqe_head and
+ * sqe_tail keep their values.
+ */
 int io_uring_resize_rings(struct uaio_liburing *ring, struct io_uring_params *p)
 {
 	enum { RESIZE_RINGS = 33 };
