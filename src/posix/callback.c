@@ -180,7 +180,8 @@ static void meet(enum need need)
 		uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 		pool.nr_starting--;
 		/*
-		 * relaxed: the next call of a POSIX AIO function will see the new value
+		 * relaxed: if a call of POSIX AIO does not see the new value yet, a
+		 * later call retries
 		 */
 		store_relaxed(&uaio_callbacks_nr_stuck, 1);
 		uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);

@@ -82,7 +82,7 @@ void uaio_callbacks_init(void);
  */
 void uaio_callback(struct uaio_callback *callback, const pthread_attr_t *attr);
 
-/* atomic: 1 if calls may be stuck (I5), else 0. */
+/* atomic: 1 if calls may wait for a thread that could not be created (I5), else 0 */
 extern uint32_t uaio_callbacks_nr_stuck __attribute__((visibility("hidden")));
 void uaio_callbacks_retry_slowly(void);
 

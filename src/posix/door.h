@@ -16,7 +16,8 @@ extern struct uaio_queue uaio_posix_queue __attribute__((visibility("hidden")));
  * Enter the library for a call that may submit, and open the queue. *ret_executes: the
  * thread has another descriptor table than the library (table.h), so it executes its
  * requests itself.
- * Return: 0: the caller must leave the library (entry.h); or -EAGAIN.
+ * Return: 0: the caller must leave the library (entry.h); or -EAGAIN: this is a signal
+ * handler that interrupted the library, or the library cannot start.
  */
 int uaio_posix_enter(bool *ret_executes);
 

@@ -74,7 +74,7 @@ uaio_posix_notice_kind(const struct sigevent *event);
 
 /*
  * Copy the notification that event requests; event NULL: none.
- * Return: 0 or -EAGAIN.
+ * Return: 0; -EAGAIN: the thread attributes cannot be copied.
  */
 int uaio_posix_notice_init(struct uaio_posix_notice *notice,
 			   const struct sigevent *event);
@@ -175,7 +175,10 @@ void uaio_posix_note_end(struct uaio_posix_note *note);
  */
 int uaio_posix_word_error(uint64_t word);
 
-/* The function drop_words of POSIX AIO's struct uaio_sink (sink.h). */
+/*
+ * The function drop_words of POSIX AIO's struct uaio_sink (sink.h): drop the references
+ * in the words of posted completions, and notify the client.
+ */
 void uaio_posix_drop_words(const struct uaio_post *post);
 
 #endif /* UAIO_POSIX_NOTE_H */

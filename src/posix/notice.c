@@ -160,8 +160,9 @@ static void keep(struct uaio_callback *callback)
 static void notify_by_signal(struct uaio_posix_notice *notice)
 {
 	/*
-	 * If this is a thread of the library, it blocks all signals, so another thread
-	 * gets the signal.
+	 * Send the signal here only if its handler cannot interrupt the library: this
+	 * thread is outside the library, or is a thread of the library, which blocks
+	 * all signals.
 	 */
 	if (!uaio_is_inside() || uaio_is_own_thread()) {
 		release_and_send(notice);

@@ -45,14 +45,15 @@ int uaio_posix_write(struct aiocb *aiocb);
 
 /*
  * Like aio_fsync(3).
- * Return: 0; -EINVAL: op is neither O_SYNC nor O_DSYNC; -EBADF; -EAGAIN.
+ * Return: 0; -EINVAL: op is neither O_SYNC nor O_DSYNC; -EBADF: the descriptor is not
+ * open; -EAGAIN: resources are lacking.
  */
 int uaio_posix_fsync(int op, struct aiocb *aiocb);
 
 /*
  * Like aio_cancel(3); aiocb may be NULL.
- * Return: AIO_CANCELED, AIO_NOTCANCELED or AIO_ALLDONE; -EBADF; -EINVAL: aiocb is for
- * another descriptor; -EAGAIN.
+ * Return: AIO_CANCELED, AIO_NOTCANCELED or AIO_ALLDONE; -EBADF: fd is not open;
+ * -EINVAL: aiocb is for another descriptor; -EAGAIN: memory is refused.
  */
 int uaio_posix_cancel(int fd, struct aiocb *aiocb);
 

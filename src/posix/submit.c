@@ -81,8 +81,8 @@ static void cut_bytes(struct uaio_sqe *sqe)
 
 /*
  * Submit a request for a file.
- * Return: IS_SUBMITTED; -EAGAIN: the request is refused; anything else: the request is
- * complete with this result.
+ * Return: IS_SUBMITTED; -EAGAIN: resources are lacking, so the request is refused; any
+ * other value: the request is complete with this result.
  */
 enum { IS_SUBMITTED = 1 };
 
@@ -183,7 +183,8 @@ static bool has_bad_priority(const struct aiocb *aiocb,
  * Submit one request. Its error code becomes EINPROGRESS before other threads can see
  * the aiocb. *ret_note: the note that the caller must end (uaio_posix_note_end()) after
  * it has left the library; or NULL.
- * Return: 0; -EAGAIN: the request is refused; -EINVAL: its priority is invalid.
+ * Return: 0. If the request is refused: -EAGAIN: resources are lacking; -EINVAL: the
+ * priority is invalid.
  */
 static int submit(struct call *call, struct aiocb *aiocb, struct uaio_sqe *sqe,
 		  struct uaio_posix_note **ret_note)

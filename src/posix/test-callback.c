@@ -292,7 +292,10 @@ static void a_thread_has_the_attributes_that_were_asked_for(void **state)
 	pthread_attr_t attr;
 
 	(void)state;
-	/* A stack of this size cannot be one that the C library reuses. */
+	/*
+	 * No earlier thread had a stack of this size, so the C library cannot reuse one
+	 * for this thread.
+	 */
 	assert_int_equal(pthread_attr_init(&attr), 0);
 	assert_int_equal(
 		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED), 0);

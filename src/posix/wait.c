@@ -135,8 +135,8 @@ int uaio_posix_wait_need(uint64_t need, const struct uaio_wait *wait)
 {
 	struct uaio_queue *queue = &uaio_posix_queue;
 	/*
-	 * relaxed: the queue is never closed in this process, so its generation does
-	 * not change
+	 * relaxed: the queue is never closed in this process, so its generation
+	 * (queue.h) does not change
 	 */
 	uint64_t generation = load_relaxed(&queue->generation);
 	int ret = 0;

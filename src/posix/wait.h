@@ -61,7 +61,7 @@ static inline void uaio_posix_waits_notify_locked(const struct aiocb *aiocb)
  * Wait until the need is met (the word at its address is not 0). The caller has entered
  * the library. A caller whose descriptor table is not the library's (table.h) has set
  * wait->sleeps_only.
- * Return: 0; -EINTR; -ETIMEDOUT; -EAGAIN.
+ * Return: 0; -EINTR; -ETIMEDOUT; -EAGAIN: memory is refused.
  */
 int uaio_posix_wait_need(uint64_t need, const struct uaio_wait *wait);
 
