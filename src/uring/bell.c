@@ -70,8 +70,8 @@ static void make_due_locked(struct uaio_uring *ring)
 	do
 		ring->next_due = first;
 	/*
-	 * [MB:uring-due] release: publishes the ring's next_due. Pairs with
-	 * first_due().
+	 * [MB:uring-due] release: write the ring's next_due before the head of the
+	 * list. Pairs with first_due().
 	 */
 	while (!cas_release(&uaio_uring_bells.first, &first, ring));
 }
@@ -79,7 +79,7 @@ static void make_due_locked(struct uaio_uring *ring)
 static struct uaio_uring *first_due(void)
 {
 	/*
-	 * [MB:uring-due] acquire: next_due of each ring in the list. Pairs with
+	 * [MB:uring-due] acquire: see next_due of each ring in the list. Pairs with
 	 * make_due_locked().
 	 */
 	return load_acquire(&uaio_uring_bells.first);
@@ -124,8 +124,8 @@ static void ring_it_locked(struct uaio_uring *ring)
 		uaio_ready_note_nested();
 	(void)sys_write(ring->bell, &one, sizeof(one));
 	/*
-	 * relaxed: the state changes only under the queue's lock; without the lock it
-	 * is only a guess
+	 * relaxed: the state changes only under the queue's lock; threads without the
+	 * lock need only a guess
 	 */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_RUNG);
 }
@@ -136,8 +136,8 @@ static void hush_locked(struct uaio_uring *ring)
 
 	(void)sys_read(ring->bell, &count, sizeof(count));
 	/*
-	 * relaxed: the state changes only under the queue's lock; without the lock it
-	 * is only a guess
+	 * relaxed: the state changes only under the queue's lock; threads without the
+	 * lock need only a guess
 	 */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_SILENT);
 }
@@ -281,7 +281,7 @@ static bool enter(void)
 static int bell_of(const struct uaio_uring *ring)
 {
 	/*
-	 * [MB:uring-bell] acquire: what make() wrote before it published the bell.
+	 * [MB:uring-bell] acquire: see what make() wrote before it published the bell.
 	 * Pairs with make().
 	 */
 	return load_acquire(&ring->bell);

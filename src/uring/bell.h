@@ -119,9 +119,10 @@ static inline bool uaio_uring_has_bells(void)
 static inline bool uaio_uring_has_due_bells(void)
 {
 	/*
-	 * [MB:uring-due] acquire: the rings that find_shared() made due after a fork.
-	 * Pairs with find_shared(). The other loads are relaxed: a client that has
-	 * consumed a completion has also seen that the completion's ring was made due
+	 * [MB:uring-due] acquire: see the rings that find_shared() made due after a
+	 * fork. Pairs with find_shared(). The other loads are relaxed: a client that
+	 * has consumed a completion has also seen that the completion's ring was made
+	 * due
 	 */
 	return uaio_uring_has_bells() &&
 	       (load_acquire(&uaio_uring_bells.nr_forks) !=

@@ -317,7 +317,7 @@ static int pick_to_send(const struct uaio_sqe *sqe,
 			struct uaio_uring_note *note, struct uaio_pieces *ret)
 {
 	struct uaio_uring_choice *choice = &note->choice;
-	/* Only the first bundle of a request has a limit. */
+	/* The length limits only the first bundle of a request. */
 	uint64_t max = sqe->len && !choice->has_begun ? sqe->len : INT_MAX;
 	int res;
 

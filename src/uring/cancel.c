@@ -87,7 +87,10 @@ struct by_client {
 	/* note (note.h) of the cancelling request, as an address; or 0 */
 	uint64_t own_word;
 	int op; /* enum uaio_op; -1: any */
-	/* query the kernel whether a request's file is a duplicate of `file` */
+	/*
+	 * also match requests whose file is a duplicate of `file`; the kernel must be
+	 * queried
+	 */
 	bool asks;
 	/*
 	 * output, used if a single request is cancelled: whether that request sleeps in

@@ -69,7 +69,10 @@ static void publish(struct uaio_uring *ring, uint32_t tail)
 	 */
 	store_relaxed(&ring->progress,
 		      uaio_uring_progress_of(ring->nr_timeouts, tail));
-	/* [MB:uring-cq] release: the completions. Pairs with the client. */
+	/*
+	 * [MB:uring-cq] release: write the completions before the tail. Pairs with the
+	 * client.
+	 */
 	store_release(&ring->mem.rings->cq_tail, tail);
 }
 
@@ -81,7 +84,8 @@ static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe,
 	struct uaio_uring_overflow *over = uaio_slab_get(&slab);
 
 	/*
-	 * relaxed, both: cq_overflow is a count, and sq_flags a hint for the client
+	 * relaxed, both: nobody reads other memory because of these words: cq_overflow
+	 * is a count, and sq_flags a hint for the client
 	 */
 	if (!over) {
 		add_relaxed(&rings->cq_overflow, 1);
@@ -405,7 +409,10 @@ static uintptr_t tail(const struct uaio_queue *queue)
 {
 	const struct uaio_uring *ring =
 		container_of(queue, struct uaio_uring, queue);
-	/* relaxed: only the address is used, not the memory there */
+	/*
+	 * relaxed: race detectors use this value as an address (sink.h), and do not
+	 * access the memory there
+	 */
 	uintptr_t seen_at = load_relaxed(&ring->seen_at);
 
 	return (seen_at ? seen_at : (uintptr_t)ring->mem.rings) +
@@ -491,7 +498,10 @@ bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask)
 {
 	const struct io_uring_cqe *cqes = ring->mem.rings->cqes;
 	const uint32_t end = uaio_uring_tail(ring);
-	/* relaxed: the client orders its stores to the head */
+	/*
+	 * relaxed: a client that stores the head in another thread orders that store
+	 * and this call
+	 */
 	uint32_t at = load_relaxed(&ring->mem.rings->cq_head);
 
 	if (!(ring->setup & IORING_SETUP_CQE_MIXED))

@@ -52,7 +52,7 @@ extern const struct uaio_sink uaio_uring_sink;
 void uaio_uring_cq_init(void);
 static inline uint32_t uaio_uring_tail(const struct uaio_uring *ring)
 {
-	/* relaxed: the caller holds the queue's lock, or only guesses */
+	/* relaxed: a caller without the queue's lock needs only a guess */
 	return (uint32_t)load_relaxed(&ring->progress);
 }
 
@@ -62,7 +62,7 @@ static inline uint32_t uaio_uring_tail(const struct uaio_uring *ring)
  */
 static inline uint32_t uaio_uring_unread_at_most(const struct uaio_uring *ring)
 {
-	/* relaxed: the client orders its own reads; a guess suffices here */
+	/* relaxed: only a guess, as the client may advance the head at any time */
 	return uaio_uring_tail(ring) - load_relaxed(&ring->mem.rings->cq_head);
 }
 
@@ -72,7 +72,10 @@ static inline uint32_t uaio_uring_unread_at_most(const struct uaio_uring *ring)
 static inline uint32_t uaio_uring_unread(const struct uaio_uring *ring)
 {
 	uint32_t nr = uaio_uring_unread_at_most(ring);
-	/* relaxed: a guess while another thread resizes the ring */
+	/*
+	 * relaxed: while another thread resizes the ring, the old or the new size will
+	 * do
+	 */
 	uint32_t nr_entries = load_relaxed(&ring->cq_entries);
 
 	return nr < nr_entries ? nr : nr_entries;
@@ -134,7 +137,8 @@ static inline uint64_t uaio_uring_need_of(const struct uaio_uring *ring,
 					  uint32_t nr)
 {
 	/*
-	 * relaxed, both: the client orders its calls (I4) and its stores to the head
+	 * relaxed, both: if one thread of the client sees a completion (I4) or stores
+	 * the head, and another thread waits, the client orders these threads
 	 */
 	uint64_t progress = load_relaxed(&ring->progress);
 	uint32_t head = load_relaxed(&ring->mem.rings->cq_head);
@@ -147,7 +151,7 @@ static inline uint64_t uaio_uring_need_of(const struct uaio_uring *ring,
 static inline bool uaio_uring_is_met(const struct uaio_uring *ring,
 				     uint64_t need)
 {
-	/* relaxed: the caller holds the queue's lock, or only guesses */
+	/* relaxed: a caller without the queue's lock needs only a guess */
 	uint64_t progress = load_relaxed(&ring->progress);
 
 	return uaio_uring_timeouts_of(progress) !=

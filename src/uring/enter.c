@@ -40,10 +40,7 @@ struct waiting {
  */
 static int64_t lead_of(const struct uaio_uring *ring)
 {
-	/*
-	 * relaxed: if another thread of the client sets the clock, the client orders
-	 * the two calls
-	 */
+	/* relaxed: a client that sets the clock in another thread orders both calls */
 	int clock = (int)load_relaxed(&ring->clock);
 
 	return likely(clock == CLOCK_MONOTONIC)
@@ -67,7 +64,7 @@ static int64_t deadline_of(const struct uaio_uring *ring,
 
 /*
  * Read the wait's arguments from the ring's memory region (memmap.h).
- * Return: 0; -EINVAL, -EFAULT.
+ * Return: 0; -EINVAL: IOPOLL, or an invalid argument; -EFAULT: outside the region.
  */
 static int read_registered_arg(const struct uaio_uring *ring,
 			       const struct uaio_uring_enter *call,
@@ -95,7 +92,7 @@ static int read_registered_arg(const struct uaio_uring *ring,
 	return 0;
 }
 
-/* Read the wait's arguments. Return: 0; -EINVAL, -EFAULT. */
+/* Read the wait's arguments. Return: 0; -EINVAL; -EFAULT: they cannot be read. */
 static int read_arg(const struct uaio_uring *ring,
 		    const struct uaio_uring_enter *call, struct waiting *ret)
 {
@@ -137,7 +134,7 @@ static void freshen(struct uaio_uring *ring, bool waits)
 	uaio_queue_run(&ring->queue, waits);
 }
 
-/* Wait until `need` (cq.h) is met. Return: as uaio_queue_wait(). */
+/* Wait until `need` (cq.h) is met. Return: 0, or the error of uaio_queue_wait(). */
 static int await(struct uaio_uring *ring, uint64_t need,
 		 const struct uaio_wait *wait)
 {
@@ -203,7 +200,8 @@ static void have_shown(struct uaio_uring *ring)
 
 /*
  * Wait for nr completions. The caller uses the ring (ring.h, I4).
- * Return: 0 or -errno.
+ * Return: 0; -ETIME, -EINTR, -ENOMEM; -EINVAL, -EFAULT: the signal mask is invalid;
+ * -EBADF: the ring was closed.
  */
 static int wait_for(struct uaio_uring *ring, uint32_t nr,
 		    const struct waiting *waiting)
@@ -313,7 +311,10 @@ static long submit(struct uaio_uring *ring, const struct uaio_uring_enter *call)
 static uint32_t min_of(const struct uaio_uring *ring,
 		       const struct uaio_uring_enter *call)
 {
-	/* relaxed: a guess while another thread resizes the ring */
+	/*
+	 * relaxed: while another thread resizes the ring, the old or the new size will
+	 * do
+	 */
 	const uint32_t nr_entries = load_relaxed(&ring->cq_entries);
 
 	return call->min_complete < nr_entries ? call->min_complete

@@ -22,7 +22,8 @@
 
 /*
  * Find the file of descriptor fd, in order to register it.
- * Return: 0; -EBADF, -EMFILE, -ENOMEM.
+ * Return: 0; -EBADF: fd is not open, or is a ring; -EMFILE: no descriptor is left for a
+ * duplicate; -ENOMEM.
  */
 static int fix(int fd, struct uaio_file **ret_file)
 {
@@ -44,7 +45,7 @@ int uaio_uring_put_file(struct uaio_uring *ring, uint32_t place,
 
 /*
  * Put the file of descriptor fd into a slot.
- * Return: the result of uaio_uring_table_put_file(); -EBADF, -EMFILE, -ENOMEM.
+ * Return: the result of uaio_uring_table_put_file(), or the error of fix().
  */
 static int put_file(struct uaio_uring *ring, uint32_t place, int fd,
 		    uint64_t tag)

@@ -283,8 +283,8 @@ static int prep_ends(struct uaio_uring_entry *entry)
 	if (ret == 0 && raw->flags & IOSQE_FIXED_FILE)
 		ret = use_fixed(entry, UAIO_END_OUT, raw->fd);
 	/*
-	 * With this flag, a splice that moves fewer bytes than requested counts as
-	 * failed, and posts its completion.
+	 * With IOSQE_CQE_SKIP_SUCCESS, a splice that moves fewer bytes than requested
+	 * counts as failed, and posts its completion.
 	 */
 	if (ret == 0 && raw->flags & IOSQE_CQE_SKIP_SUCCESS) {
 		if (!uaio_uring_note_for(entry))

@@ -184,7 +184,7 @@ int uaio_uring_prep_own_bundle(struct uaio_uring_entry *entry);
  * tries such a read at once, and so reports an empty group at once. A read that polls
  * its file first selects a buffer only later. A read of a regular file, or with a
  * buffer of a list, owns its buffer from now on.
- * Return: 0 or -errno.
+ * Return: 0, or the error with which the read fails.
  */
 int uaio_uring_select_first(struct uaio_uring_entry *entry,
 			    struct uaio_file *file);
@@ -194,7 +194,7 @@ int uaio_uring_select_first(struct uaio_uring_entry *entry,
  * when a thread waits or the socket is ready, but the kernel reports an empty group at
  * once. Not checked here: a receive that a worker begins, that must not wait, or that
  * polls first.
- * Return: 0 or -errno.
+ * Return: 0, or the error with which the receive fails.
  */
 int uaio_uring_room_first(const struct uaio_sqe *sqe,
 			  const struct uaio_file *file);

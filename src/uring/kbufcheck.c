@@ -67,7 +67,8 @@ static bool may_read(const struct uaio_uring_group *group, size_t bytes)
 }
 
 /*
- * Tell check/ which buffers the client has added to an array since the last call.
+ * Tell check/ which buffers the client has added to an array since the last call of
+ * this function.
  */
 static void note_new(struct uaio_uring_group *group)
 {
@@ -78,14 +79,17 @@ static void note_new(struct uaio_uring_group *group)
 
 	if (!may_read(group, sizeof(struct io_uring_buf)))
 		return;
-	/* [MB:uring-sq] acquire: the buffers. Pairs with the client. */
+	/*
+	 * [MB:uring-sq] acquire: see the buffers before the tail. Pairs with the
+	 * client.
+	 */
 	nr = (uint16_t)(load_acquire(&group->array->tail) - entries.first);
 	if (nr && nr + provided->nr <= nr_places &&
 	    may_read(group, nr_places * sizeof(struct io_uring_buf)))
 		uaio_check_provide(provided, nr, of_entries, &entries);
 }
 
-/* Tell check/ which buffers were used since the last call. */
+/* Tell check/ which buffers were used since the last call of this function. */
 static void note_used(struct uaio_uring_group *group,
 		      struct uaio_check_ended *ret_ended)
 {
@@ -115,7 +119,10 @@ void uaio_uring_check_removed(struct uaio_uring_group *group)
 {
 	struct uaio_check_ended ended;
 
-	/* Removed buffers are not reported: no request has selected them. */
+	/*
+	 * Report nothing: REMOVE_BUFFERS has removed these buffers, and no request has
+	 * selected any of them.
+	 */
 	note_used(group, &ended);
 }
 

@@ -70,7 +70,12 @@ static bool has_no_shots(const struct uaio_uring_entry *entry,
 	return has_none;
 }
 
-/* Return: 0 if the group has a buffer now; -errno. */
+/*
+ * Select a buffer, to find out whether the group has one. The request gives the buffer
+ * back, unless it owns its buffer from the first attempt on (keeps_from_first() in
+ * kbuf.c).
+ * Return: 0; -ENOBUFS or -ENOENT: there is none; -EFAULT: its address is bad.
+ */
 static int look_for_room(const struct uaio_sqe *sqe)
 {
 	struct iovec iov;
@@ -82,8 +87,9 @@ static int look_for_room(const struct uaio_sqe *sqe)
 }
 
 /*
- * Return: 0 if the group has buffers for a bundle now; -errno. Not inlined, because it
- * uses much stack.
+ * Select buffers for a bundle, to find out whether the group has any, and give them
+ * back. Not inlined, because this function uses much stack.
+ * Return: 0; -ENOBUFS or -ENOENT: there is none.
  */
 static __attribute__((noinline)) int look_for_pieces(const struct uaio_sqe *sqe)
 {

@@ -527,8 +527,8 @@ static void publish(struct uaio_uring_region *region,
 		    const struct uaio_uring_region_desc *desc)
 {
 	/*
-	 * relaxed, both: the client orders this call and its waits; a thread that sees
-	 * only one of the stores finds no region
+	 * relaxed, both: a client that waits in another thread orders both calls; a
+	 * thread that sees only one of the stores finds no region
 	 */
 	store_relaxed(&region->wait_at,
 		      region->map ? (uintptr_t)region->map : desc->addr);
@@ -546,7 +546,7 @@ static int read_args(const struct uaio_uring *ring, const void *arg,
 	if (ret_reg->resv[0] | ret_reg->resv[1] ||
 	    ret_reg->flags & ~(uint64_t)UAIO_URING_REGION_WAITS)
 		return -EINVAL;
-	/* relaxed: the client orders this call and the one that enables the ring */
+	/* relaxed: if another thread enables the ring, the client orders both calls */
 	return ret_reg->flags & UAIO_URING_REGION_WAITS &&
 			       !load_relaxed(&ring->is_disabled)
 		       ? -EINVAL

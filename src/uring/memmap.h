@@ -72,12 +72,12 @@ struct uaio_uring_rings {
 	uint32_t nr_over; /* number of processes with overflowed completions */
 	uint32_t unused[9];
 
-	/* these are written by the client */
+	/* the client writes the next members */
 	uint32_t sq_tail __attribute__((aligned(64)));
 	uint32_t cq_head;
 	uint32_t cq_flags; /* IORING_CQ_* */
 
-	/* these are written when the ring is made or resized */
+	/* the library writes the next members when it makes or resizes the ring */
 	uint32_t sq_mask __attribute__((aligned(64)));
 	uint32_t sq_entries;
 	uint32_t cq_mask;
@@ -112,10 +112,11 @@ struct uaio_uring_mem {
 	size_t rings_bytes;
 	size_t sqes_bytes;
 	int64_t sqes_off; /* offset in the file */
-	bool has_arrays;  /* the file is large enough for arrays of buffers */
+	/* the ring's file has room for arrays of provided buffers (kbuf.h) */
+	bool has_arrays;
 	/*
-	 * device and inode number of the file; if the ring has no descriptor, ino is a
-	 * serial number and dev is 0
+	 * device and inode number of the ring's file; if the ring has no descriptor,
+	 * ino is a serial number and dev is 0
 	 */
 	uint64_t dev;
 	uint64_t ino;

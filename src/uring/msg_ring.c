@@ -78,7 +78,7 @@ int uaio_uring_prep_msg(struct uaio_uring_entry *entry)
 
 /*
  * Find the ring of fd, and use it (ring.h, I4).
- * Return: 0; -EBADF; -EBADFD: not a ring of this process.
+ * Return: 0; -EBADF: fd is not open; -EBADFD: fd is not a ring of this process.
  */
 static int use_target(int fd, struct uaio_uring **ret_ring)
 {
@@ -112,7 +112,8 @@ static int send_data(struct uaio_uring *target,
 	    (!passes_flags && msg->cqe_flags))
 		return -EINVAL;
 	/*
-	 * relaxed: the client orders this request and the call that enables the target
+	 * relaxed: a client that enables the target in another thread orders that call
+	 * and this request
 	 */
 	if (load_relaxed(&target->is_disabled))
 		return -EBADFD;
@@ -154,7 +155,8 @@ static int send_file(struct uaio_uring *ring, struct uaio_uring *target,
 	if (msg->res || target == ring)
 		return -EINVAL;
 	/*
-	 * relaxed: the client orders this request and the call that enables the target
+	 * relaxed: a client that enables the target in another thread orders that call
+	 * and this request
 	 */
 	if (load_relaxed(&target->is_disabled))
 		return -EBADFD;

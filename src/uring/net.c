@@ -34,7 +34,7 @@ enum {
 
 /*
  * Check and use a socket address.
- * Return: 0; -EINVAL; -EFAULT.
+ * Return: 0; -EINVAL: the length is invalid; -EFAULT: the address is not readable.
  */
 static int take_address(struct uaio_args *args, uint64_t addr, int64_t bytes)
 {
@@ -139,7 +139,7 @@ static int prep_send_to(struct uaio_uring_entry *entry)
 
 /*
  * Check and use the vectors of a message.
- * Return: 0; -EFAULT, -EINVAL.
+ * Return: 0; -EFAULT: a bad address; -EINVAL: too many bytes; -ENOMEM.
  */
 static int take_iovs(struct uaio_uring_entry *entry, const struct iovec *iov,
 		     uint64_t nr)
@@ -259,7 +259,7 @@ int uaio_uring_prep_send(struct uaio_uring_entry *entry)
 	return ret < 0 ? ret : take_memory(entry);
 }
 
-/* Copy the client's message header. Return: 0; -EFAULT, -EMSGSIZE, -EINVAL. */
+/* Copy the client's message header. Return: 0; -EFAULT; -EINVAL: bad msg_namelen. */
 static int take_header(struct uaio_uring_entry *entry,
 		       struct uaio_msghdr *ret_msg)
 {

@@ -130,7 +130,9 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 	ring->nr_timeouts += has_ended;
 	if (is_skipped(note, completion, cqe->res))
 		return false;
-	/* Timeouts that count completions do not count this completion. */
+	/*
+	 * A timeout that counts completions does not count the end of another timeout.
+	 */
 	if (has_ended)
 		ring->nr_uncounted++;
 	return true;

@@ -51,7 +51,7 @@ struct uaio_uring_msg {
 struct uaio_uring_timeout {
 	/* immutable */
 	bool is_linked; /* linked to the previous request */
-	/* IORING_TIMEOUT_ETIME_SUCCESS: its expiry (-ETIME) is no failure */
+	/* IORING_TIMEOUT_ETIME_SUCCESS: the timeout's expiry (-ETIME) is no failure */
 	bool succeeds;
 	bool counts;
 	/*
@@ -66,13 +66,13 @@ struct uaio_uring_timeout {
 	uint64_t data; /* the client's user_data */
 
 	/*
-	 * Under the queue's lock. But if has_from, the submitter has set `from` without
-	 * this lock.
+	 * The next members change under the queue's lock. Exception: if has_from is
+	 * set, the submitter has set `from` without this lock.
 	 */
 	uint64_t from;       /* cq_events when the timeout began to count */
 	uint64_t number;     /* older timeouts have lower numbers */
 	uint32_t is_reached; /* atomic */
-	/* in the ring's list `reached`, or its heap `counting` */
+	/* the timeout is in the ring's list `reached` or heap `counting` */
 	bool is_listed;
 	union {
 		struct heap_node in_counting;
@@ -93,7 +93,7 @@ struct uaio_uring_notice {
  */
 struct uaio_uring_landing {
 	struct uaio_uring *ring; /* borrows: lives until the completion */
-	/* client's array of descriptors or slots; or 0 */
+	/* address of the client's array of descriptors or slots; or 0 */
 	uint64_t descriptors;
 	uint32_t place; /* or UAIO_URING_ANY_PLACE */
 };
@@ -137,8 +137,9 @@ struct uaio_uring_note {
 	/* failures count as success, so `skips` hides them, too */
 	bool errors_succeed;
 	/*
-	 * Results below this are failures. Immutable, except in a request that selects
-	 * a buffer: there the executing thread sets it to the selected length.
+	 * A result below this number counts as a failure. Immutable, except in a
+	 * request that selects a buffer: there the executing thread sets it to the
+	 * selected length.
 	 */
 	uint32_t expected;
 	/*

@@ -60,7 +60,8 @@ static int prep_nop(struct uaio_uring_entry *entry)
 		entry->note->extra[1] = raw->addr;
 	}
 	/*
-	 * IORING_NOP_TW only affects in which context the kernel completes the no-op.
+	 * Ignore IORING_NOP_TW: it only affects in which context the kernel completes a
+	 * no-op.
 	 */
 	entry->sqe.len = (uint32_t)result_of_nop(entry);
 	return 0;

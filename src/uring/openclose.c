@@ -31,7 +31,7 @@
 
 /*
  * Record in a note (note.h) the slot that the submission names.
- * Return: 0, -EINVAL, -ENOMEM.
+ * Return: 0; -EINVAL: O_CLOEXEC with a slot; -ENOMEM.
  */
 static int note_place(struct uaio_uring_entry *entry, uint64_t open_flags)
 {

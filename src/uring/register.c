@@ -311,7 +311,7 @@ static long enable(struct uaio_uring *ring, const void *arg, uint32_t nr)
 		return -EINVAL;
 	if (!load_relaxed(&ring->is_disabled))
 		return -EBADFD;
-	/* relaxed, all: the client orders this call and its submissions */
+	/* relaxed, all: a client that submits in another thread orders both calls */
 	if (ring->setup & IORING_SETUP_SINGLE_ISSUER)
 		store_relaxed(&ring->owner, &uaio_entry);
 	store_relaxed(&ring->is_restricted, ring->restrictions.is_registered);
@@ -333,7 +333,7 @@ static long register_clock(struct uaio_uring *ring, const void *arg,
 	if (clock.resv[0] | clock.resv[1] | clock.resv[2] ||
 	    (clock.id != CLOCK_MONOTONIC && clock.id != CLOCK_BOOTTIME))
 		return -EINVAL;
-	/* relaxed: the client orders this call and its waits */
+	/* relaxed: a client that waits in another thread orders both calls */
 	store_relaxed(&ring->clock, clock.id);
 	return 0;
 }

@@ -75,7 +75,7 @@ long uaio_uring_restrict(struct uaio_uring *ring, const void *arg, uint32_t nr)
 	int ret = 0;
 
 	/*
-	 * relaxed: the client orders this call and the call that enables the ring
+	 * relaxed: if another thread enables the ring, the client orders both calls
 	 */
 	if (!load_relaxed(&ring->is_disabled))
 		return -EBADFD;
@@ -108,7 +108,7 @@ bool uaio_uring_is_allowed(const struct uaio_uring *ring,
 bool uaio_uring_may_register(const struct uaio_uring *ring, uint32_t opcode)
 {
 	/*
-	 * relaxed: the client orders this call and the call that enables the ring;
+	 * relaxed: if another thread enables the ring, the client orders both calls;
 	 * restrictions are immutable once the ring is restricted
 	 */
 	return likely(!load_relaxed(&ring->is_restricted)) ||
@@ -167,7 +167,7 @@ static int add_capabilities(uint64_t *hash)
 
 /*
  * Hash this thread's credentials to a value that is not 0.
- * Return: 0 or -errno.
+ * Return: 0; -errno if the credentials cannot be read.
  */
 static int credentials(uint64_t *ret)
 {

@@ -73,8 +73,8 @@ void uaio_urings_init(void)
 bool uaio_uring_is_here(const struct uaio_uring *ring)
 {
 	/*
-	 * [MB:uring-epoch] acquire: the ring's members, if it was taken over. Pairs
-	 * with uaio_uring_tab_adopt().
+	 * [MB:uring-epoch] acquire: see the ring's members, if the ring was taken over.
+	 * Pairs with uaio_uring_tab_adopt().
 	 */
 	return uaio_engine_is_up() &&
 	       load_acquire(&ring->epoch) == uaio_engine_start_nr();
@@ -200,8 +200,8 @@ bool uaio_uring_use(struct uaio_uring *ring)
 void uaio_uring_unuse(struct uaio_uring *ring)
 {
 	/*
-	 * [MB:uring-users] seq_cst: after this thread's last access to the ring. Pairs
-	 * with uaio_uring_die() and is_over().
+	 * [MB:uring-users] seq_cst: decrement nr_users after this thread's last access
+	 * to the ring. Pairs with uaio_uring_die() and is_over().
 	 */
 	sub_seq_cst(&ring->nr_users, 1);
 	/* relaxed: a thread that sets DEAD after this load buries the ring itself */
@@ -215,7 +215,7 @@ static bool is_over(struct uaio_uring *ring)
 {
 	bool is_over;
 
-	/* [MB:uring-users] seq_cst: after DEAD. Pairs with uaio_uring_use(). */
+	/* [MB:uring-users] seq_cst: load after DEAD is set. Pairs with uaio_uring_use(). */
 	if (load_seq_cst(&ring->nr_users))
 		return false;
 	uaio_queue_lock(&ring->queue);
@@ -235,7 +235,7 @@ static void free_ring(struct uaio_uring *ring)
 	unlock();
 	uaio_queue_drop_maker(&ring->queue);
 	uaio_uring_drop_overflow(ring);
-	/* Free groups again: requests after end() may have provided buffers. */
+	/* Free groups again: requests that ran after end() may have provided buffers. */
 	uaio_uring_groups_fini(ring);
 	if (ring->eventfd)
 		uaio_file_put(ring->eventfd);
@@ -246,7 +246,7 @@ static void free_ring(struct uaio_uring *ring)
 	uaio_uring_region_fini(&ring->region);
 	uaio_queue_fini(&ring->queue);
 	uaio_uring_mem_fini(&ring->mem);
-	/* A struct that was taken over is not from this process's slab. */
+	/* A struct that was taken over is from the parent's slab: do not reuse it. */
 	if (!ring->is_inherited)
 		uaio_slab_put(&rings.slab, ring);
 }
@@ -290,7 +290,7 @@ void uaio_uring_die(struct uaio_uring *ring)
 
 /* The beginning of a ring */
 
-/* Add a ring whose struct is new to the list of all rings. */
+/* Add a ring with a new struct to the list of all rings. */
 static void enlist(struct uaio_uring *ring)
 {
 	struct uaio_uring *first = load_relaxed(&rings.all);
@@ -478,7 +478,7 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 
 struct uaio_uring *uaio_uring_first(void)
 {
-	/* [MB:uring-all] acquire: the ring's members. Pairs with enlist(). */
+	/* [MB:uring-all] acquire: see the ring's members. Pairs with enlist(). */
 	return load_acquire(&rings.all);
 }
 
@@ -552,8 +552,8 @@ void uaio_uring_share_look(struct uaio_uring *ring)
 }
 
 /*
- * The parent, which owns the ring, may have resized it in place: read the new size.
- * The client may have overwritten it, so check it.
+ * The parent, which owns the ring, may have resized it in place: read the new size. A
+ * client may have overwritten this size, so check it.
  */
 static void look_at_size_locked(struct uaio_uring *ring)
 {
@@ -565,7 +565,7 @@ static void look_at_size_locked(struct uaio_uring *ring)
 		return;
 	if (nr && !(nr & (nr - 1)) &&
 	    uaio_uring_mem_has_completions(&ring->mem, nr))
-		/* relaxed: threads without the lock only guess */
+		/* relaxed: threads without the lock need only a guess */
 		store_relaxed(&ring->cq_entries, nr);
 }
 

@@ -134,7 +134,7 @@ struct uaio_uring {
 	/* the only thread that may submit; NULL: any thread */
 	const void *owner;
 
-	/* These belong to the thread that holds the ring (I2). */
+	/* The next members belong to the thread that holds the ring (I2). */
 	uint32_t sq_head;
 	/* IOSQE_CQE_SKIP_SUCCESS was used, so IOSQE_IO_DRAIN is now refused */
 	bool is_without_drains;

@@ -110,7 +110,7 @@ void uaio_uring_table_free(struct uaio_uring *ring,
 {
 	struct uaio_uring_table old;
 
-	/* Other threads cannot find the table from here on. */
+	/* Remove the table: from here on other threads cannot find the table. */
 	uaio_queue_lock(&ring->queue);
 	old = *table;
 	*table = (struct uaio_uring_table){ 0 };
@@ -236,7 +236,7 @@ static struct uaio_uring_rsrc *exchange_locked(struct uaio_uring_table *table,
 	struct uaio_uring_rsrc *old = load_relaxed(&table->entries[place]);
 	uint64_t bit = 1ull << place % 64;
 
-	/* [MB:uring-place] release: the entry. Pairs with uaio_uring_table_at(). */
+	/* [MB:uring-place] release: write rsrc first. Pairs with uaio_uring_table_at(). */
 	store_release(&table->entries[place], rsrc);
 	if (rsrc)
 		table->taken[place / 64] |= bit;
@@ -262,7 +262,7 @@ static struct uaio_uring_rsrc *new_rsrc(struct uaio_uring *ring,
 	rsrc->file = what->file;
 	rsrc->base = what->base;
 	rsrc->bytes = what->bytes;
-	/* relaxed: published by the queue's lock */
+	/* relaxed: the queue's lock publishes this store */
 	store_relaxed(&rsrc->refs, 1);
 	return rsrc;
 }
@@ -431,10 +431,10 @@ void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc)
 	struct uaio_uring *ring = rsrc->ring;
 	uint64_t tag = rsrc->tag;
 
-	/* [MB:uring-rsrc] release: after the last use. Pairs with the load below. */
+	/* [MB:uring-rsrc] release: use the entry before. Pairs with the load below. */
 	if (sub_release(&rsrc->refs, 1) != 1)
 		return;
-	/* [MB:uring-rsrc] acquire: all uses. Pairs with the subtraction above. */
+	/* [MB:uring-rsrc] acquire: all uses are over. Pairs with the subtraction above. */
 	(void)load_acquire(&rsrc->refs);
 	if (rsrc->file)
 		uaio_file_put(rsrc->file);

@@ -150,7 +150,8 @@ static inline struct uaio_uring_rsrc *
 uaio_uring_table_at(const struct uaio_uring_table *table, uint32_t place)
 {
 	/*
-	 * [MB:uring-place] acquire: the entry's members. Pairs with exchange_locked().
+	 * [MB:uring-place] acquire: see the entry's members. Pairs with
+	 * exchange_locked().
 	 */
 	return place < table->nr ? load_acquire(&table->entries[place]) : NULL;
 }

@@ -28,7 +28,7 @@ enum { VECTORS_ALLOCATED_MAX = (4 << 20) / sizeof(struct iovec) };
 
 /*
  * Translate what all reads and writes have in common.
- * Return: 0 or -errno.
+ * Return: 0, or the error of an invalid member; -ENOMEM.
  */
 static int prep_any(struct uaio_uring_entry *entry)
 {

@@ -233,7 +233,10 @@ static struct entries submissions(const struct uaio_uring *ring,
 		.old_mask = ring->sq_entries - 1,
 		.new_mask = params->sq_entries - 1,
 		.first = ring->sq_head,
-		/* relaxed: the client orders this call and its own stores */
+		/*
+		 * relaxed: if another thread of the client stores this word, the client
+		 * orders that store and this call
+		 */
 		.end = load_relaxed(&ring->mem.rings->sq_tail),
 	};
 }
@@ -248,15 +251,18 @@ static struct entries completions(const struct uaio_uring *ring,
 		.bytes = sizeof(struct io_uring_cqe) << shift,
 		.old_mask = ring->cq_entries - 1,
 		.new_mask = params->cq_entries - 1,
-		/* relaxed: the client orders this call and its own stores */
+		/*
+		 * relaxed: if another thread of the client stores this word, the client
+		 * orders that store and this call
+		 */
 		.first = load_relaxed(&ring->mem.rings->cq_head),
 		.end = uaio_uring_tail(ring),
 	};
 }
 
 /*
- * Resize. Caller holds the queue's lock. Return: 0; -EOVERFLOW: the new sizes are too
- * small.
+ * Resize. Caller holds the queue's lock. Return: 0; -EOVERFLOW: the entries of the ring
+ * do not fit into the new sizes.
  */
 static int resize_locked(struct uaio_uring *ring,
 			 const struct io_uring_params *params, char *copy)
@@ -270,7 +276,7 @@ static int resize_locked(struct uaio_uring *ring,
 	move(&sqes, copy);
 	move(&cqes, copy);
 	uaio_uring_mem_resize(&ring->mem, params);
-	/* relaxed, both: threads without the lock only guess */
+	/* relaxed, both: threads without the lock need only a guess */
 	store_relaxed(&ring->sq_entries, params->sq_entries);
 	store_relaxed(&ring->cq_entries, params->cq_entries);
 	return 0;
@@ -278,7 +284,7 @@ static int resize_locked(struct uaio_uring *ring,
 
 /*
  * Resize the ring.
- * Return: 0; -ENOMEM, -EOVERFLOW.
+ * Return: 0; -ENOMEM; -EOVERFLOW: the entries of the ring do not fit.
  */
 static int resize(struct uaio_uring *ring, const struct io_uring_params *params)
 {
@@ -308,7 +314,7 @@ static int resize(struct uaio_uring *ring, const struct io_uring_params *params)
 	return ret;
 }
 
-/* Read the client's params, and choose the sizes. Return: 0 or -errno. */
+/* Read the client's params, and choose the sizes. Return: 0, or the error of params. */
 static int read_params(const struct uaio_uring *ring, const void *arg,
 		       struct io_uring_params *ret_params)
 {

@@ -75,7 +75,7 @@ static uint16_t links_of(const struct io_uring_sqe *raw)
 				   : 0));
 }
 
-/* Check the rarely used members of a submission. Return: 0 or -errno. */
+/* Check the rarely used members of a submission. Return: 0, or their error. */
 static __attribute__((noinline)) int
 prepare_rare(struct uaio_uring_entry *entry)
 {
@@ -88,7 +88,7 @@ prepare_rare(struct uaio_uring_entry *entry)
 	if (ret < 0)
 		return ret;
 	/*
-	 * relaxed: the client orders this call and the call that enables the ring
+	 * relaxed: if another thread enables the ring, the client orders both calls
 	 */
 	if (load_relaxed(&entry->ring->is_restricted) &&
 	    !uaio_uring_is_allowed(entry->ring, raw))
@@ -101,7 +101,7 @@ prepare_rare(struct uaio_uring_entry *entry)
 				: 0;
 }
 
-/* Translate a submission. Return: 0 or -errno. */
+/* Translate a submission. Return: 0, or the submission's error. */
 static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
@@ -149,7 +149,7 @@ static void answer(struct call *call, const struct uaio_uring_entry *entry,
 {
 	struct uaio_uring_note *note = entry->note;
 
-	/* The completion names a buffer, has 32 bytes, or is followed by another. */
+	/* The completion needs the flags in the note, such as IORING_CQE_F_MORE. */
 	if (unlikely(note) && note->cqe_flags) {
 		uaio_batch_post(&call->batch);
 		uaio_uring_answer_by(call->ring, note, entry->raw.user_data,
@@ -299,7 +299,7 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 		timeout->has_from = true;
 		timeout->from = call->nr_before;
 	}
-	/* IOSQE_CQE_SKIP_SUCCESS hides errors of linked timeouts (note.c). */
+	/* IOSQE_CQE_SKIP_SUCCESS would hide this error of a linked timeout (note.c). */
 	if (error && timeout)
 		timeout->is_linked = false;
 	if (error)
@@ -501,7 +501,7 @@ static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 /* Return the copied entries to the client, by advancing the head. */
 static inline void pass(struct uaio_uring *ring)
 {
-	/* [MB:uring-sq] release: after the copies. Pairs with the client. */
+	/* [MB:uring-sq] release: copy the entries first. Pairs with the client. */
 	store_release(&ring->mem.rings->sq_head, ring->sq_head);
 }
 
@@ -543,10 +543,10 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	struct call call;
 
 	call.is_shared = uaio_uring_is_shared(ring);
-	/* relaxed: one process submits at a time (share.h, I4); clients order calls */
+	/* relaxed: the clients let one process submit at a time (share.h, I4) */
 	if (call.is_shared)
 		ring->sq_head = load_relaxed(&ring->mem.rings->sq_head);
-	/* [MB:uring-sq] acquire: the submissions. Pairs with the client. */
+	/* [MB:uring-sq] acquire: see the submissions. Pairs with the client. */
 	there = load_acquire(&ring->mem.rings->sq_tail) - ring->sq_head;
 	if (there > ring->sq_entries)
 		there = ring->sq_entries;

@@ -93,7 +93,7 @@ bool uaio_uring_begins_aside(const struct uaio_uring_entry *entry);
 
 /*
  * Use the path in the submission's `addr`, after a check.
- * Return: 0 or -errno.
+ * Return: 0; -EFAULT; -ENAMETOOLONG; -ENOENT: the path is empty.
  */
 int uaio_uring_take_path(struct uaio_uring_entry *entry);
 

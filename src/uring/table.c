@@ -80,7 +80,7 @@ static bool is_file(uint32_t fd, uint64_t dev, uint64_t ino)
 /* Return: the slot of fd, which is below FDS_MAX; NULL if its array does not exist. */
 static struct uaio_uring **slot_of(uint32_t fd)
 {
-	/* [MB:uring-tab] acquire: the slots are zero. Pairs with make_slot(). */
+	/* [MB:uring-tab] acquire: see the zeroed slots. Pairs with make_slot(). */
 	struct uaio_uring **leaf = load_acquire(&tab.leaves[fd / LEAF_FDS]);
 
 	return leaf ? &leaf[fd % LEAF_FDS] : NULL;
@@ -130,7 +130,7 @@ static void set_locked(uint32_t fd, struct uaio_uring *ring)
 		return;
 	if (fd >= load_relaxed(&tab.end))
 		store_relaxed(&tab.end, fd + 1);
-	/* [MB:uring-tab] release: the ring's members. Pairs with look(). */
+	/* [MB:uring-tab] release: write the ring's members first. Pairs with look(). */
 	store_release(slot, ring);
 }
 
@@ -316,8 +316,8 @@ bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring)
 		store_relaxed(&ring->nr_holds, 1);
 		set_locked(fd, ring);
 		/*
-		 * [MB:uring-epoch] release: the ring's members. Pairs with
-		 * uaio_uring_is_here().
+		 * [MB:uring-epoch] release: write the ring's members before `epoch`.
+		 * Pairs with uaio_uring_is_here().
 		 */
 		store_release(&ring->epoch, uaio_engine_start_nr());
 	}
@@ -365,7 +365,7 @@ static int swap_witness(struct uaio_uring *ring, int witness)
 	lock();
 	/*
 	 * relaxed, both: `witness` changes under the lock; readers without the lock
-	 * guess
+	 * need only a guess
 	 */
 	old = load_relaxed(&ring->witness);
 	store_relaxed(&ring->witness, witness);
@@ -413,7 +413,7 @@ void uaio_uring_tab_closing(uint32_t fd)
 			  : -1;
 	if (witness >= 0)
 		witness = swap_witness(ring, witness);
-	/* Another thread is closing the same descriptor, and had opened a witness. */
+	/* Another thread closes this descriptor, too: close its witness. */
 	if (witness >= 0)
 		(void)uaio_uring_witness_close(witness);
 	uaio_uring_unuse(ring);

@@ -269,8 +269,8 @@ long uaio_uring_unregister_rings(void *arg, uint32_t nr)
 /* Rings of the kernel */
 
 /*
- * whether the kernel has made a ring for this process; atomic, relaxed: the client
- * orders calls of its threads
+ * whether the kernel has made a ring for this process; atomic; relaxed, because a
+ * client that uses the ring in another thread orders both calls
  */
 static bool has_kernels;
 
@@ -400,7 +400,7 @@ static long fill(const long a[4], struct io_uring_rsrc_update *update)
 	return -EBUSY;
 }
 
-/* Fill or empty one slot. Return: 0 or -errno. */
+/* Fill or empty one slot. Return: 0; -EFAULT; or the kernel's error. */
 static long do_one(const long a[4], uint64_t at, bool fills)
 {
 	struct io_uring_rsrc_update update;

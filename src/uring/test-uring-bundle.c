@@ -70,7 +70,9 @@ static void end(void)
 {
 	struct io_uring_buf_reg reg = { .bgid = GROUP };
 
-	/* This fails if the group belonged to a ring that the test has closed since. */
+	/*
+	 * This call fails, harmlessly, if the group was of a ring that is closed now.
+	 */
 	(void)uaio_uring_register((uint32_t)client.fd,
 				  IORING_UNREGISTER_PBUF_RING, &reg, 1);
 	unit_close(fds[0]);

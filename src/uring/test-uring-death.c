@@ -163,9 +163,8 @@ static void link_and_fail(void)
 
 static void end_a_timeout(void)
 {
-	static struct __kernel_timespec ts = {
-		0, 1000
-	}; /* static: valid in the parent, too, which may submit the entry */
+	/* static: the parent may submit the entry, and finds ts at the same address */
+	static struct __kernel_timespec ts = { 0, 1000 };
 
 	become_user();
 	put_rw(&client, IORING_OP_TIMEOUT, -1, &ts, 1, 0, 0);

@@ -34,7 +34,8 @@ static unsigned count_shots(int from, unsigned bytes, uint32_t bid)
 		assert_cqe(&cqe, 1, BYTES, CQE_OF(bid++));
 	}
 	/*
-	 * Wait until no thread of the library receives: one may be about to try again.
+	 * Wait until no thread of the library receives: a thread may be about to
+	 * receive again.
 	 */
 	unit_await(is_quiet, NULL);
 	unit_hook(NULL);

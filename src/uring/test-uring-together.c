@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A thread executes several receives, and then posts their completions together
- * (ready/done.c). The test stops this thread at many of its instructions, also in
- * between. Meanwhile another thread, for example, cancels a receive or closes the ring.
+ * (ready/done.c). The test stops this thread at many of its instructions, also between
+ * executing and posting. Meanwhile another thread, for example, cancels a receive or
+ * closes the ring.
  */
 #undef NDEBUG
 #include <signal.h>
@@ -180,7 +181,7 @@ static void step_receives(uint64_t which, unit_step_fn *intruder,
 struct outcome {
 	unsigned nr;
 	struct io_uring_cqe cqes[NR + 2];
-	/* by user_data: position of this completion, from 1; 0: none */
+	/* index: a user_data; value: the position of its completion, from 1; 0: none */
 	unsigned place[CANCEL + 1];
 };
 

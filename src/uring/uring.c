@@ -282,7 +282,10 @@ void uaio_uring_note_mapped(int fd, const void *at, int64_t offset)
 		return;
 	ring = uaio_uring_ask((uint32_t)fd);
 	if (ring)
-		/* relaxed: only the address is used, not the memory there */
+		/*
+		 * relaxed: race detectors use this value as an address (sink.h), and do
+		 * not access the memory there
+		 */
 		store_relaxed(&ring->seen_at, (uintptr_t)at);
 }
 

@@ -52,7 +52,8 @@ int uaio_uring_prep_cmd(struct uaio_uring_entry *entry)
 	int ret = 0;
 
 	/*
-	 * IORING_URING_CMD_FIXED is accepted, but no supported command uses a buffer.
+	 * Accept IORING_URING_CMD_FIXED, although no supported command uses a
+	 * registered buffer.
 	 */
 	if (raw->__pad1 || raw->flags & IOSQE_BUFFER_SELECT ||
 	    raw->uring_cmd_flags & ~IORING_URING_CMD_FIXED)
