@@ -332,8 +332,8 @@ void uaio_uring_bells_settle_slowly(void)
 }
 
 /*
- * Return: the descriptor of the ring's bell, which is made if needed; or -errno. The
- * caller uses the ring.
+ * Return: the descriptor of the ring's bell, which is made if needed; -errno if no
+ * eventfd can be made. The caller uses the ring.
  */
 static int make(struct uaio_uring *ring)
 {
@@ -382,7 +382,7 @@ static struct uaio_uring *get(uint32_t fd, struct uaio_uring *ring)
 
 /*
  * Make the ring's bell match its completions. The caller uses the ring.
- * Return: the bell's descriptor; or -errno.
+ * Return: the bell's descriptor; -errno if the bell cannot be made.
  */
 static int ready_bell(struct uaio_uring *ring)
 {

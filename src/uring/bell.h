@@ -193,7 +193,9 @@ static inline void uaio_uring_bell_put(struct uaio_uring *ring)
  */
 int uaio_uring_bell_yield(int fd);
 
-/* Mirrors epoll_ctl(2). Return: 0 or -errno; 1 if fd is not a ring of the library. */
+/*
+ * Mirrors epoll_ctl(2). Return: 0, or its error; 1 if fd is not a ring of the library.
+ */
 int uaio_uring_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
 
 #endif /* UAIO_URING_BELL_H */

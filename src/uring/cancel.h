@@ -89,7 +89,9 @@ struct uaio_uring_aim {
 int uaio_uring_cancel(struct uaio_uring *ring,
 		      const struct uaio_uring_aim *aim);
 
-/* poll.c: execute POLL_UPDATE for uaio_uring_called(). Return: 0 or -errno. */
+/*
+ * poll.c: execute POLL_UPDATE for uaio_uring_called(). Return: its result, 0 or -errno.
+ */
 int uaio_uring_update_poll(struct uaio_uring *ring,
 			   const struct uaio_uring_change *change);
 

@@ -251,7 +251,10 @@ static bool is_in_the_way(const struct uaio_uring *ring, uint16_t id,
 	return false;
 }
 
-/* Find or map the memory of an array. Return: 0 or -errno. */
+/*
+ * Find or map the memory of an array. Return: 0, or the error of check_memory();
+ * -ENOMEM: the memory cannot be mapped.
+ */
 static int find_memory(struct uaio_uring *ring,
 		       const struct io_uring_buf_reg *reg,
 		       struct io_uring_buf_ring **ret_array)

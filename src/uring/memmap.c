@@ -535,7 +535,7 @@ static void publish(struct uaio_uring_region *region,
 	store_relaxed(&region->wait_bytes, desc->bytes);
 }
 
-/* Read the client's arguments. Return: 0 or -errno. */
+/* Read the client's arguments. Return: 0; -EFAULT: a bad address; -EINVAL. */
 static int read_args(const struct uaio_uring *ring, const void *arg,
 		     struct uaio_uring_region_reg *ret_reg,
 		     struct uaio_uring_region_desc *ret_desc)

@@ -234,7 +234,7 @@ int64_t uaio_uring_cancelled(const struct uaio_sqe *sqe);
 void uaio_uring_starts(struct uaio_queue *queue, const struct uaio_sqe *sqe);
 void uaio_uring_act(struct uaio_queue *queue);
 
-/* Execute TIMEOUT_UPDATE for uaio_uring_called(). Return: 0 or -errno. */
+/* Execute TIMEOUT_UPDATE for uaio_uring_called(). Return: its result, 0 or -errno. */
 int uaio_uring_update_timeout(struct uaio_uring *ring,
 			      const struct uaio_uring_change *change);
 

@@ -248,7 +248,7 @@ int uaio_uring_prep_pipe(struct uaio_uring_entry *entry)
 /*
  * Put both ends of a pipe into slots: into slot `place` and the next slot, or into two
  * free slots.
- * Return: 0; -errno. *ret_nr: how many ends are in slots.
+ * Return: 0; -errno if an end gets no slot. *ret_nr: how many ends are in slots.
  */
 static int put_ends(struct uaio_uring *ring, uint32_t place, const int ends[2],
 		    uint32_t ret_places[2], unsigned *ret_nr)

@@ -402,7 +402,7 @@ static void count_in(struct uaio_uring *ring)
 
 /*
  * Add a new ring to the table, or to a slot of this thread.
- * Return: its descriptor or slot; or -errno, and the ring has ended.
+ * Return: its descriptor or slot; -errno: no memory or slot was left: the ring has ended.
  */
 static int make_known(struct uaio_uring *ring, int fd)
 {

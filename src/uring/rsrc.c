@@ -269,7 +269,7 @@ static struct uaio_uring_rsrc *new_rsrc(struct uaio_uring *ring,
 
 /*
  * Put an entry into a slot; *ret_old: the slot's previous entry.
- * Return: 0, or the slot that was chosen for UAIO_URING_ANY_PLACE; -errno.
+ * Return: 0, or the slot chosen for UAIO_URING_ANY_PLACE; -errno: no such slot.
  */
 static int put_locked(struct uaio_uring_table *table, uint32_t place,
 		      struct uaio_uring_rsrc *rsrc,
@@ -495,7 +495,7 @@ static int check_ends(const struct clone *what, uint32_t nr_there)
 	return end > UAIO_URING_BUFFERS_MAX ? -EINVAL : 0;
 }
 
-/* Copy the ranges to clone, and fill in their number. Return: 0 or -errno. */
+/* Copy the ranges to clone, and set their number. Return: 0, or their error. */
 static int copy_buffers(struct uaio_uring *from, struct clone *what,
 			struct buffer *ret_buffers)
 {
