@@ -208,8 +208,8 @@ static int publish(struct uaio_ctx *ctx, uint32_t nr_events)
 	ctx->max_reqs = nr_events;
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	/*
-	 * relaxed: threads that rely on the handle hold the table's lock, reap_lock or
-	 * a ticket
+	 * relaxed: a thread that relies on the handle holds the table's lock, reap_lock
+	 * or a ticket, each of which orders its load of the handle
 	 */
 	store_relaxed(&ctx->handle, handle);
 	/*
