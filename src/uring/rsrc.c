@@ -125,8 +125,8 @@ void uaio_uring_table_abandon(struct uaio_uring *ring,
 			      struct uaio_uring_table *table)
 {
 	/*
-	 * Clear the tags: no request uses these entries. Only the ring's holder, the
-	 * caller, could have given an entry to a request.
+	 * Clear the tags, so that none is posted. No request uses these entries: only
+	 * the ring's holder, the caller, could have given one to a request.
 	 */
 	for (uint32_t i = 0; i < table->nr; i++) {
 		struct uaio_uring_rsrc *rsrc = table->entries[i];
@@ -319,7 +319,7 @@ static bool owe_locked(struct uaio_uring *ring, struct uaio_uring_rsrc *old)
 
 	/*
 	 * [MB:uring-submit] seq_cst: the next holder of the ring sees shares_files. If
-	 * no thread holds the ring, the last holder no longer uses any entry.
+	 * no thread holds the ring, no thread uses an entry without a reference.
 	 */
 	do
 		next = word & UAIO_URING_HELD ? word | UAIO_URING_OWES : word;

@@ -555,7 +555,9 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	if (!nr)
 		return 0;
 	call.ring = ring;
-	/* relaxed: if this misses a new bell, its maker settles it (bell.h, I2) */
+	/*
+	 * relaxed: if this load misses a new bell, the bell's maker settles it (bell.h)
+	 */
 	call.is_signalled = ring->eventfd || load_relaxed(&ring->bell) >= 0;
 	/* relaxed: a completion that is posted just now may count or not */
 	call.nr_before = load_relaxed(&ring->cq_events);

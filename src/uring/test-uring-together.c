@@ -528,7 +528,7 @@ static void a_signal_handler_enters_their_ring(void **state)
  * The process exits while the receiving thread is held before one of its system calls
  */
 
-/* atomic: before which of the thread's calls (below) to hold it; 1: the first */
+/* atomic: before which recvfrom() or ppoll() to hold the thread; 1: the first */
 static uint32_t nr_before;
 static uint32_t is_held; /* atomic */
 
