@@ -73,8 +73,8 @@ static inline int sys_futex_wake(void *word, bool is_private, uint32_t nr,
 
 /*
  * Check the address as FUTEX_WAKE_BITSET does, but wake no thread. FUTEX_WAKE_BITSET
- * with nr 0 would wake one thread. So make a FUTEX_REQUEUE from the futex to itself,
- * with the counts 0: it wakes no thread, and moves none.
+ * with nr 0 would wake one thread. So instead call FUTEX_REQUEUE, from the futex to
+ * itself, with both counts 0. FUTEX_REQUEUE then wakes no thread, and moves none.
  * Return: 0; or the error of FUTEX_WAKE_BITSET for this address.
  */
 static inline int sys_futex_wake_none(void *word, bool is_private)

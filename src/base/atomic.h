@@ -43,7 +43,7 @@
 #define or_relaxed(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
 
 /*
- * If *p differs from *expected, the macro stores *p in *expected, and its value is
+ * If *p differs from *expected, the macro copies *p to *expected, and evaluates to
  * false.
  */
 #define cas_acquire(p, expected, v)                              \
@@ -60,10 +60,11 @@
 				    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
 
 /*
- * Load a number from an object whose memory may have been reused for another object.
- * Another thread may be initialising that object by plain stores. So the value is only
- * a hint: the caller must verify the object to which it leads. The load is relaxed, and
- * hidden from ThreadSanitizer, which would report a race.
+ * Load a number, such as an id, from an object whose memory may have been reused for
+ * another object. Another thread may be initialising that other object by plain stores.
+ * So the number is only a hint: if the caller looks something up by the number, it must
+ * check what it has found. The load is relaxed, and hidden from ThreadSanitizer, which
+ * would report a race.
  */
 #ifdef __SANITIZE_THREAD__
 __attribute__((no_sanitize_thread, noinline, unused)) static uint32_t

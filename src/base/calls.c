@@ -26,9 +26,7 @@ enum {
 	PROBE = 8, /* IORING_REGISTER_PROBE */
 	/* no process can have this id */
 	NOBODY = 0x7fffffff,
-	/*
-	 * a value of `answer`: the kernel answers with any result that is no error
-	 */
+	/* a value of `answer` below: any result is right that is not an error */
 	ANY = 1,
 };
 
@@ -48,12 +46,15 @@ static bool is_loaded;
 /*
  * Whether the library must read the number of seccomp filters again (calls.h, I5).
  * LEARN_NOTHING: no. LEARN_LATER: yes; the next thread that calls uaio_calls_load()
- * reads it. LEARN_NOW: a thread is reading it.
+ * reads the number. LEARN_NOW: a thread is reading the number.
  */
 enum { LEARN_NOTHING, LEARN_LATER, LEARN_NOW };
 static uint32_t learning; /* atomic */
 
-/* System calls that an ordinary program makes to wait for files. */
+/*
+ * The listed calls that ordinary programs make to wait for files. The library makes
+ * these even if it knows nothing about the seccomp filter (calls.h, I2).
+ */
 static const struct uaio_call_set usual = {
 	.words = { BIT(LSEEK) | BIT(EVENTFD) | BIT(EPOLL_CREATE) |
 		   BIT(EPOLL_CTL) | BIT(EPOLL_PWAIT) | BIT(PRLIMIT) },
@@ -63,8 +64,8 @@ static_assert(UAIO_CALL_LSEEK < 64 && UAIO_CALL_PRLIMIT < 64,
 
 /*
  * For each system call: arguments with which it has no effect, and the kernel's answer
- * to them. As a filter may check the arguments, they resemble those of a real call. A
- * kernel without the call answers differently, which counts as a refusal.
+ * to them. The arguments resemble those of a real call, as a filter may check them. If
+ * a kernel lacks the call, it answers with another error, which counts as a refusal.
  */
 static const struct {
 	long nr;
@@ -334,8 +335,8 @@ static int read_nr_filters(int *ret_error)
 	*ret_error = read_lines(fd, &filters);
 	(void)sys_close(fd);
 	/*
-	 * Before Linux 5.9 the kernel only reports that there are filters: their number
-	 * is -1.
+	 * Before Linux 5.9 the kernel reports that there are filters, but not how many:
+	 * return -1.
 	 */
 	return filters.mode == 0 ? 0 : filters.mode == 2 ? filters.nr : -1;
 }
@@ -484,8 +485,8 @@ static __attribute__((noinline)) void learn_again(const char *word)
 	struct uaio_call_set some;
 
 	/*
-	 * relaxed, both exchanges: they only let one thread at a time read the number
-	 * of filters
+	 * relaxed, this exchange and the next: they only ensure that one thread at a
+	 * time reads the number of filters
 	 */
 	if (!cas_relaxed(&learning, &state, (uint32_t)LEARN_NOW))
 		return;
@@ -506,8 +507,9 @@ static __attribute__((noinline)) void learn_again(const char *word)
 	/*
 	 * [MB:calls] release: add the bits before this exchange. Pairs with
 	 * uaio_calls_filter(). If that function sets `learning` after this exchange, it
-	 * sees the added bits and removes what its filter forbids. If it did so before,
-	 * the exchange fails, and this thread removes the added bits.
+	 * sees the added bits and removes what its filter forbids. If that function set
+	 * `learning` before, this exchange fails, and this thread removes the added
+	 * bits.
 	 */
 	if (cas_release(&learning, &state, (uint32_t)LEARN_NOTHING))
 		return;

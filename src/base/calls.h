@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls without which the library also works
+ * System calls that the library can do without
  *
- * A sandbox may make any system call fail, or kill the process for it. Its rules were
- * written for the program, not for the library. The library makes the calls that every
- * program with files and threads makes. All other calls are listed here, and the
- * library makes one only if it knows that the call does not kill the process. Otherwise
- * sys_*() returns -ENOSYS, as a kernel without the call would, and the caller uses a
- * fallback. doc/sandboxes.md says what each fallback costs.
+ * A sandbox may make any system call fail, or kill the process for the call. The
+ * sandbox's rules were written for the program, not for the library. The library makes
+ * the calls that every program with files and threads makes. All other calls are listed
+ * here, and the library makes one only if it knows that the call does not kill the
+ * process. Otherwise sys_*() returns -ENOSYS, as a kernel without the call would, and
+ * the caller uses a fallback. doc/sandboxes.md says what each fallback costs.
  *
  *   I1  If there is no seccomp filter when the library is loaded, the library makes all
  *       listed calls.
  *   I2  If there is a filter, the library makes the calls that the environment variable
- *       UAIO_CALLS names. `uaio run` sets the variable: it has tried each call in a child
- *       process under the same filters. The variable also contains the number of filters.
- *       If this process has the same number, the library assumes that they are the same
- *       filters. Without a valid variable, the library makes only those listed calls that
- *       any ordinary program makes to wait for files.
+ *       UAIO_CALLS names. `uaio run` sets the variable, after it has tried each call in
+ *       a child process under the same filters. The variable also contains the number
+ *       of filters. If this process has the same number, the library assumes that they
+ *       are the same filters. Without a valid variable, the library makes only those
+ *       listed calls that any ordinary program makes to wait for files.
  *   I3  When the program is about to install another filter, the library first runs the
  *       filter's BPF program for each call (filter.c), to learn the filter's answer.
  *   I4  Once a call is forbidden, it stays forbidden. I5 is the only exception.
@@ -25,9 +25,9 @@
  *       (I2). It reads the number again when it is started (life.h) and at calls of
  *       io_uring, until the program installs a filter. It may then allow more calls.
  *
- * Known gap: a program may install a filter for all threads at once. uaio_may_call()
- * may have allowed a call to another thread just before. That thread then makes the
- * call under the new filter, which may kill the process.
+ * Known gap: a program may install a filter for all threads at once. Just before,
+ * uaio_may_call() may have told another thread that a call is allowed. This thread then
+ * makes the call under the new filter, which may kill the process.
  *
  * Tested by test-calls.c, test/sandbox/ and test/unit/test-faults.c, which lets each
  * system call fail once.
@@ -185,7 +185,7 @@ enum { UAIO_CALLS_WORD_MAX = 64 };
 /*
  * Determine which calls the library may make. This is the first function that runs when
  * the library is loaded. If the number of filters could not be read then (I5), later
- * calls of this function read it again. word: the value of UAIO_CALLS, or NULL.
+ * calls of this function read the number again. word: the value of UAIO_CALLS, or NULL.
  */
 void uaio_calls_load(const char *word);
 
@@ -223,8 +223,9 @@ void uaio_calls_word(int nr_filters, const struct uaio_call_set *calls,
 bool uaio_call_is_answered(enum uaio_call call);
 
 /*
- * Called before the program installs a seccomp filter: forbid the calls that this
- * filter forbids. program: the filter, a struct sock_fprog; NULL if it is unreadable.
+ * Called before the program installs a seccomp filter. From then on the library does
+ * not make the system calls that this filter forbids. program: the filter, a struct
+ * sock_fprog; NULL if it is unreadable.
  */
 void uaio_calls_filter(const void *program);
 

@@ -10,8 +10,8 @@ enum {
 	 */
 	MIN_BASELINE_NS = 1000000,
 	/*
-	 * How often look() reads the cycle counter and CLOCK_MONOTONIC for one sample.
-	 * It returns the pair that it read fastest.
+	 * How many pairs (cycle counter, CLOCK_MONOTONIC) look() reads for one sample.
+	 * look() returns the pair that took the least time.
 	 */
 	LOOKS = 3,
 };

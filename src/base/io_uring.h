@@ -173,8 +173,8 @@ enum {
 };
 
 /*
- * Flags of single operations. They are in rw_flags or another member of the same union,
- * unless a comment names the member.
+ * Flags of single operations. The flags are in rw_flags or another member of that union
+ * of io_uring_sqe, unless a comment names another member.
  */
 
 #define IORING_FSYNC_DATASYNC (1u << 0)
@@ -254,7 +254,10 @@ struct io_uring_cqe {
 
 enum { IORING_CQE_BUFFER_SHIFT = 16 };
 
-/* value of io_uring_cqe.res in the notification of a zero-copy send */
+/*
+ * flag in io_uring_cqe.res of a zero-copy send's notification: the kernel has copied
+ * the data
+ */
 #define IORING_NOTIF_USAGE_ZC_COPIED (1u << 31)
 
 /*

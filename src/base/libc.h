@@ -50,9 +50,10 @@ extern int uaio_other_at_quick_exit(void (*call)(void)) __asm__("at_quick_exit")
 
 /*
  * pthread_cleanup_push() and pthread_cleanup_pop() for a library that was built for
- * glibc and is loaded with musl. In glibc they are macros that use functions which only
- * glibc has. For old programs, glibc exports functions with musl's names, too. Unlike
- * musl, glibc calls the pushed handler also if siglongjmp() leaves the stack frame.
+ * glibc and is loaded with musl. glibc's macros of these names use functions that musl
+ * lacks. So the library itself calls the functions of musl's macros; glibc exports
+ * functions of the same names for old programs. Unlike musl, glibc calls the pushed
+ * handler also if siglongjmp() leaves the stack frame.
  */
 struct uaio_other_cleanup {
 	/* buffer for musl, which uses three of these words */

@@ -29,8 +29,8 @@ static inline const char *uaio_base_name(const char *path)
 
 /*
  * Return: whether the ELF file has the class (32 or 64 bits) of this process.
- * uaio_elf_is_ours() also requires that the file is for this processor. If a function
- * returns false, a process that executes this file cannot load the library.
+ * uaio_elf_is_ours() also requires that the file is for this processor. If either
+ * function returns false, a process that executes this file cannot load the library.
  */
 bool uaio_elf_has_our_class(const ElfW(Ehdr) * elf);
 bool uaio_elf_is_ours(const ElfW(Ehdr) * elf);

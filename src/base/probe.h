@@ -7,9 +7,10 @@
  * to use the probes.
  *
  *   uaio:submit    data, operation, descriptor    a request is submitted
- *   uaio:issue     data, operation, descriptor    an attempt to execute it begins, or it is
- *                                                 sent to a worker
- *   uaio:complete  data, operation, result        it is complete; its event follows
+ *   uaio:issue     data, operation, descriptor    an attempt to execute the request begins,
+ *                                                 or the request is sent to a worker
+ *   uaio:complete  data, operation, result        the request is complete; its event is
+ *                                                 posted next
  *
  * data is the user data of the request; operation is a value of enum uaio_op
  * (options/names.h). Without a tracer, the three probes take 4 of some 1085

@@ -20,7 +20,7 @@ enum { NS_PER_S = 1000000000 };
 #endif
 
 uint32_t uaio_sleep_stop_at;
-/* atomic: NULL until it is set, which happens at most once */
+/* atomic; see sleepcall.h; NULL at first, set at most once */
 const uint8_t *(*uaio_sleep_stop_of)(void);
 
 typedef int clock_fn(int clock, struct timespec *ret_time);
@@ -84,8 +84,8 @@ int uaio_sleep(uint32_t *word, uint32_t expected, int64_t deadline_ns)
 	int ret;
 
 	/*
-	 * Not FUTEX_WAIT: it takes a relative timeout. FUTEX_WAIT_BITSET takes an
-	 * absolute time.
+	 * FUTEX_WAIT_BITSET takes an absolute time; FUTEX_WAIT would take a relative
+	 * timeout.
 	 */
 	ret = (int)uaio_sys_sleeping(
 		SYS_futex, (long)word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG,

@@ -38,7 +38,7 @@ const struct timespec *uaio_time_until(int64_t deadline_ns,
  * callers check their condition again.
  *
  * Return: 0 if the thread was woken, or if *word is not `expected`; -EINTR if a signal
- * handler ran; -ETIMEDOUT.
+ * handler ran; -ETIMEDOUT at the deadline.
  */
 int uaio_sleep(uint32_t *word, uint32_t expected, int64_t deadline_ns);
 

@@ -29,8 +29,8 @@ extern uint32_t uaio_sleep_stop_at __attribute__((visibility("hidden")));
 
 /*
  * Without the trap (proc/handlers.h), this function returns the stop byte of the
- * calling thread, or NULL if no signal ends the sleep. The pointer is set once; it is
- * NULL as long as the library defers no handlers.
+ * calling thread, or NULL. NULL: the thread is in no wait that a signal must end. The
+ * pointer is set once; it is NULL as long as the library defers no handlers.
  */
 extern const uint8_t *(*uaio_sleep_stop_of)(void)
 	__attribute__((visibility("hidden")));
@@ -55,7 +55,7 @@ static inline const uint8_t *uaio_sleep_stop(void)
 
 	/*
 	 * relaxed: a signal handler is deferred only in a thread that has already seen
-	 * the pointer set
+	 * the pointer set; so a thread that loads NULL has no deferred handler
 	 */
 	if (unlikely(stop_of != NULL))
 		return stop_of();
@@ -84,7 +84,8 @@ long uaio_sleep_call(const uint8_t *stop, long nr, const long args[6])
 /*
  * Labels in the code of uaio_sleep_call(). While a thread executes the code between the
  * labels begin and end, it does not sleep yet. If the library's signal handler
- * interrupts the thread there, it makes the thread go on at the label stopped.
+ * interrupts the thread there, the handler makes the thread go on at the label stopped,
+ * so that the thread does not sleep.
  */
 extern const uint8_t uaio_sleep_call_begin[]
 	__attribute__((visibility("hidden")));

@@ -462,9 +462,9 @@ static inline int sys_uring_register(int fd, unsigned op, void *arg,
 /* system calls on memory mappings */
 
 /*
- * ThreadSanitizer does not see these system calls. The two macros tell it that a
- * munmap() happens before a later mmap(), which may get the same address in another
- * thread.
+ * ThreadSanitizer does not see the system calls below. The two macros tell
+ * ThreadSanitizer that a munmap() happens before a later mmap(), which may get the same
+ * address in another thread.
  */
 #ifdef __SANITIZE_THREAD__
 void __tsan_acquire(void *addr);
@@ -765,9 +765,10 @@ static inline bool sys_overwrite8(void *addr)
 
 /*
  * Return: whether the four aligned bytes at addr are writable. By FUTEX_WAKE_OP, the
- * kernel atomically ORs zero into the word, which does not change it, but needs write
- * access. The futex is private, so the kernel does not look up the page. If the word is
- * -2047, a thread that waits on it is woken without a reason.
+ * kernel atomically ORs zero into the word, which does not change the word, but needs
+ * write access. The futex is private, so the kernel does not look up the page.
+ * FUTEX_WAKE_OP must name a value for which it wakes a waiter: if the word happens to
+ * be -2047, a thread that waits on the word is woken needlessly.
  */
 static inline bool sys_can_write4(void *addr)
 {

@@ -73,7 +73,7 @@ bool uaio_can_write(uint64_t addr, uint64_t bytes);
 
 /*
  * Store 0 in the eight bytes at addr, which need not be aligned.
- * Return: false if they are not writable.
+ * Return: false if these bytes are not writable.
  */
 bool uaio_store_zero(uint64_t addr);
 

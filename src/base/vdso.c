@@ -4,8 +4,8 @@
  * call
  *
  * The C library's clock_gettime() uses the vDSO, too. But other libraries, such as
- * libfaketime, may interpose clock_gettime(). It then returns a time that differs from
- * the clock by which the kernel wakes sleepers.
+ * libfaketime, may interpose clock_gettime(), and return another time than that of the
+ * clock by which the kernel wakes sleepers.
  */
 #include "base/sleep.h"
 
