@@ -18,13 +18,13 @@ struct state {
 
 static struct {
 	/*
-	 * The lock has the rank UAIO_RANK_STACKS. A thread that holds the lock acquires
-	 * no other one.
+	 * The lock has the rank UAIO_RANK_STACKS. A thread that holds this lock
+	 * acquires no other lock.
 	 */
 	struct uaio_lock lock;
 	/*
 	 * Under the lock. If two aiocbs have the same slot, one overwrites the other's
-	 * state.
+	 * state; then errors of the overwritten aiocb are not found.
 	 */
 	struct state states[AIOCBS];
 } aiocbs;

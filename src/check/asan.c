@@ -108,8 +108,9 @@ static uint8_t poisoned_from(uintptr_t at, uintptr_t granule)
 #define NO_ASAN __attribute__((no_sanitize_address))
 
 /*
- * Return: whether the last byte of the granule that the program may use is in the part.
- * Only then the granule may be poisoned: it has no usable byte after the part.
+ * Return: whether the granule's last byte that the program may use is in the part
+ * (piece of a request's memory). Only then may the granule be poisoned: it has no
+ * usable byte after the part.
  */
 static NO_ASAN bool ends_in(const struct uaio_check_part *part,
 			    uintptr_t granule)
@@ -122,8 +123,8 @@ static NO_ASAN bool ends_in(const struct uaio_check_part *part,
 }
 
 /*
- * Eight shadow bytes. One access reads or writes all of them, as most granules are in
- * the middle of a part and have the same shadow.
+ * Eight shadow bytes, which one access reads or writes. Most granules are in the middle
+ * of a part (piece of a request's memory) and have equal shadow bytes.
  */
 typedef uint64_t __attribute__((may_alias, aligned(1))) eight;
 
@@ -132,8 +133,8 @@ static const uint64_t EIGHT_POISONED = UINT64_C(0xf7f7f7f7f7f7f7f7);
 
 /*
  * Change the shadow of eight granules, which begin at `granule`, from `from` to `to`.
- * But change nothing unless all eight are in the part, all have the shadow `from`, and
- * the part's last granule is not among them.
+ * Change nothing unless all eight are in the part (piece of a request's memory) and
+ * have the shadow `from`, and none is the part's last granule.
  * Return: whether the shadow was changed.
  */
 static NO_ASAN bool turn_eight(const struct uaio_check_part *part,

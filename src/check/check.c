@@ -90,7 +90,8 @@ struct submission {
 	uint64_t hash;
 	size_t hashed;
 	/*
-	 * the first piece that contains a bad byte; if there is none, bad.byte is 0
+	 * the first piece with a byte that the program must not use; if there is none,
+	 * bad.byte is 0
 	 */
 	struct bad bad;
 };
@@ -143,8 +144,8 @@ static void have_memcheck_look(struct submission *submission)
 }
 
 /*
- * Check a piece of the request's memory. Do nothing if an earlier piece was already
- * bad.
+ * Check a piece of the request's memory. Do nothing if an earlier piece already had a
+ * byte that the program must not use.
  */
 static void find_wrong(struct submission *submission, uintptr_t at,
 		       size_t bytes, bool is_written)
@@ -172,8 +173,8 @@ static void look(void *arg, uintptr_t at, size_t bytes, bool is_written)
 	submission->nr++;
 	find_wrong(submission, at, bytes, is_written);
 	/*
-	 * Compute no hash of an aiocb: it contains no data, and the library writes the
-	 * result to it.
+	 * Compute no hash of an aiocb: an aiocb contains no data that the kernel reads,
+	 * and the library writes the result to the aiocb.
 	 */
 	if (uaio_check_is_control(submission->sqe, at))
 		return;
@@ -191,7 +192,10 @@ static void look(void *arg, uintptr_t at, size_t bytes, bool is_written)
 struct adding {
 	const struct submission *submission;
 	uint32_t number; /* of the record */
-	/* where add_part_locked() stores the number of the next part */
+	/*
+	 * where add_part_locked() stores the number of the next part (struct
+	 * uaio_check_part): the end of a linked list
+	 */
 	uint32_t *end;
 	/* pieces of other requests may overlap the pieces of this request */
 	bool may_overlap;
@@ -232,8 +236,8 @@ static void add_part_locked(void *arg, uintptr_t at, size_t bytes,
 }
 
 /*
- * Return: whether the request of `part` and the request of `other` must not use the
- * memory at the same time.
+ * Return: true if the request of the part `arg` and the request of `other` must not use
+ * the same memory at the same time.
  */
 static bool is_in_the_way(const void *arg, const struct uaio_check_part *other)
 {
@@ -289,8 +293,8 @@ static bool find_dead_at_once_locked(const struct submission *submission,
 				     struct uaio_check_report *ret)
 {
 	/*
-	 * Memory far below the stack pointer possibly does not belong to the stack, as
-	 * a stack may have no guard page.
+	 * Consider only memory near the stack pointer. As a stack may have no guard
+	 * page, memory far below may not belong to the stack.
 	 */
 	enum { NEAR = 16384 };
 	uintptr_t sp = uaio_check_sp(&submission->walk);

@@ -33,20 +33,26 @@
 
 struct uaio_sqe;
 
-/* A completion is delayed by at most this time. */
+/* The checks delay a completion by at most this time, in nanoseconds. */
 enum { UAIO_CHECK_HOLD_NS = 1000000 };
 
 /*
- * Called when the library is loaded: look up all functions that the checks need. A
- * child of fork() may be unable to do so: another thread may have been loading a
- * library, or looking up functions, at the time of the fork.
+ * Called when the library is loaded: look up all functions that the checks need. Do not
+ * wait until a child of fork() needs them: if another thread was loading a library or
+ * looking up functions during the fork, the child cannot look them up.
  */
 void uaio_check_load(void);
 
-/* Called each time the library starts, also in a child of fork(). */
+/*
+ * Called each time the library starts, also in a child of fork(): if UAIO_CHECK is set,
+ * switch the checks on, with no record of any request.
+ */
 void uaio_check_init(void);
 
-/* Return: whether requests are checked; constant while the library is started. */
+/*
+ * Return: whether requests are checked. The answer does not change once the library has
+ * started.
+ */
 bool uaio_check_is_on(void);
 
 /*
@@ -158,7 +164,7 @@ void uaio_check_raced(void *report);
 
 /*
  * uaio_check_unmapped(): the calling thread is about to unmap memory.
- * uaio_check_mapped(): it has mapped memory.
+ * uaio_check_mapped(): the calling thread has mapped memory.
  */
 void uaio_check_unmapped(void);
 void uaio_check_mapped(void);

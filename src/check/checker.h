@@ -8,14 +8,15 @@
  * memory). If the shadow byte is 0, the program may use all 8 bytes; if it is 1 to 7,
  * only the first 1 to 7 bytes; if it has another value (poison), none.
  *
- *   A1  While a request is in flight, the memory that the kernel may write is poisoned. So the
- *       sanitizer reports each access by the program. But if the program may use bytes of the
- *       last granule that lie behind this memory, that granule is not poisoned.
- *   A2  The library marks granules with a value of its own. When the request completes, it
- *       restores only granules that still have this value: the program may have freed the
- *       memory of the other granules meanwhile.
- *   A3  The shadow changes under the lock of rank CHECK. System calls of the library and
- *       accesses of the kernel do not depend on the shadow.
+ *   A1  While a request is in flight, the memory that the kernel may write is poisoned.
+ *       So the sanitizer reports each access by the program. But if the program may use
+ *       bytes of the last granule that come after this memory, that granule is not
+ *       poisoned.
+ *   A2  The library marks granules with a value of its own. When the request completes,
+ *       it restores only granules that still have this value: the program may have
+ *       freed the memory of the other granules meanwhile.
+ *   A3  The shadow changes under the lock of rank CHECK. System calls of the library
+ *       and accesses of the kernel do not depend on the shadow.
  *
  * The library tells ThreadSanitizer (tsan.c), and helgrind and drd of valgrind
  * (helgrind.c), in which order requests and the program use memory.
@@ -45,7 +46,7 @@ enum uaio_memory {
 	UAIO_MEMORY_UNINITIALISED,
 };
 
-/* Called when the library is loaded. */
+/* Called when the library is loaded: find out whether the process runs under memcheck. */
 void uaio_memcheck_init(void);
 
 bool uaio_memcheck_is_here(void);
@@ -70,14 +71,15 @@ void uaio_memcheck_protect(struct uaio_check_part *part);
  */
 bool uaio_memcheck_has_ended(const struct uaio_check_part *part);
 /*
- * The request is complete: allow the program to access the memory of the part again.
- * Restore memcheck's record of which bits are initialised (the V bits).
+ * The request is complete: allow the program to access the memory of this part (piece
+ * of the request's memory) again. Restore memcheck's record of which bits are
+ * initialised (the V bits).
  */
 void uaio_memcheck_unprotect(struct uaio_check_part *part);
 /* The kernel has written this memory: mark it as initialised. */
 void uaio_memcheck_initialised(uintptr_t at, size_t bytes);
 
-/* Called when the library is loaded. */
+/* Called when the library is loaded: look up MemorySanitizer's functions. */
 void uaio_msan_init(void);
 
 bool uaio_msan_is_here(void);
@@ -110,14 +112,14 @@ void uaio_msan_initialised(uintptr_t at, size_t bytes);
  */
 void uaio_msan_call(size_t nr);
 
-/* Called when the library is loaded. */
+/* Called when the library is loaded: look up AddressSanitizer's functions. */
 void uaio_asan_init(void);
 
 bool uaio_asan_is_here(void);
 
 /*
- * Return: the address of some function of AddressSanitizer; 0 if it is not in the
- * process.
+ * Return: the address of some function of AddressSanitizer, by which stack.c finds the
+ * sanitizer's address range; 0 if the sanitizer is not in the process.
  */
 uintptr_t uaio_asan_function(void);
 
@@ -143,8 +145,9 @@ void uaio_asan_report(uintptr_t pc, uintptr_t at, size_t bytes,
 		      bool is_written);
 
 /*
- * uaio_tsan_load() is called when the library is loaded; uaio_tsan_init() each time the
- * library starts.
+ * uaio_tsan_load(): called when the library is loaded; looks up the sanitizer's
+ * functions. uaio_tsan_init(): called each time the library starts; frees fibers of a
+ * parent process.
  */
 void uaio_tsan_load(void);
 void uaio_tsan_init(void);
@@ -187,15 +190,15 @@ void uaio_tsan_refuse(uint32_t fiber);
  */
 bool uaio_tsan_get_race(void *report, uintptr_t *ret_at);
 
-/* ThreadSanitizer's part of uaio_check_pass() and of uaio_check_notified(). */
+/* What uaio_check_pass() and uaio_check_notified() tell ThreadSanitizer. */
 void uaio_tsan_pass(uintptr_t from, uintptr_t to);
 void uaio_tsan_notified(void);
 
-/* helgrind.c: informs helgrind or drd of valgrind */
+/* helgrind.c: passes requests to helgrind or drd, which are tools of valgrind */
 
 struct uaio_check_record;
 
-/* Called when the library is loaded. */
+/* Called when the library is loaded: find out whether helgrind or drd is there. */
 void uaio_helgrind_init(void);
 
 /* Return: "helgrind" or "drd", if the process runs under this tool; or NULL. */

@@ -17,14 +17,14 @@ struct uaio_sqe;
 enum {
 	/* At most this number of requests in flight is checked at the same time. */
 	UAIO_CHECK_RECORDS = 65536,
-	/* At most this number of vectors of a request is recorded. */
+	/* At most this number of pieces of memory (vectors) of a request is recorded. */
 	UAIO_CHECK_PARTS_MAX = 1024,
 	UAIO_CHECK_FRAMES_MAX = 24,
 	/* largest depth of a call stack, including frames of the library */
 	UAIO_CHECK_DEPTH = 48,
 };
 
-/* A return address, and the end of the stack frame from which it returns. */
+/* A stack frame: pc is its return address, sp the address at which it ends. */
 struct uaio_check_frame {
 	uintptr_t pc, sp;
 };
@@ -33,13 +33,14 @@ struct uaio_check_frame {
 struct uaio_check_part {
 	struct list in_index;
 	/*
-	 * number of the next part of the same record, or of the next free part; 0: none
+	 * number of the record's next part; if this part is free: of the next free
+	 * part; 0: none
 	 */
 	uint32_t next;
 	uint32_t record;
 	uintptr_t at;
 	size_t bytes;
-	/* true: the kernel writes this memory; false: it only reads it */
+	/* true: the kernel writes this memory; false: the kernel only reads this memory */
 	bool is_written;
 	/*
 	 * the piece is an aiocb, which the program may read while the request is in
@@ -59,9 +60,10 @@ struct uaio_check_part {
 	 */
 	bool was_undefined;
 	/*
-	 * memcheck.c only: the byte before the memory was accessible; an allocated
-	 * block began where the memory begins. By these memcheck.c finds out that the
-	 * memory was freed.
+	 * memcheck.c only: the state at the submission. has_byte_before: the byte
+	 * before the memory was accessible; is_block: an allocated block began where
+	 * the memory begins. At the completion memcheck.c checks whether this still
+	 * holds; if not, the memory was freed.
 	 */
 	bool has_byte_before, is_block;
 	/*
@@ -90,7 +92,8 @@ struct uaio_check_record {
 	/* value of uaio_check_me() in the submitting thread */
 	uintptr_t thread;
 	/*
-	 * number of submitting calls of the thread that had ended at the submission
+	 * how many submitting calls of the thread had ended when it submitted this
+	 * request
 	 */
 	uint32_t call;
 	uint8_t op;
@@ -177,8 +180,9 @@ uaio_check_record_of(const struct uaio_check_part *part)
 }
 
 /*
- * Return: a new record, or NULL if all records are in use; the number of a new part, or
- * 0 if all parts are in use. The record or part is not initialised.
+ * Return: a new record, or NULL if all records are in use; the number of a new part
+ * (piece of memory), or 0 if all parts are in use. The record or part is not
+ * initialised.
  */
 struct uaio_check_record *uaio_check_record_new_locked(uint32_t *ret_number);
 uint32_t uaio_check_part_new_locked(void);
@@ -284,7 +288,10 @@ void uaio_check_stacks_init(void);
 
 /* The stack frames of a thread, the innermost first. */
 struct uaio_check_walk {
-	/* number of this call stack (struct uaio_check_stack); 0: it has none */
+	/*
+	 * number of this call stack (struct uaio_check_stack); 0: this call stack has
+	 * no number
+	 */
 	uint32_t number;
 	/* number of frames; index of the first frame that is not the library's */
 	uint32_t nr, first;
@@ -365,8 +372,8 @@ bool uaio_check_provided_has_stack(void);
 
 /*
  * Find provided buffers on the calling thread's stack in the frame of a function that
- * has returned. Note that their memory has ended, for a report when a request chooses
- * them.
+ * has returned. Record that the program has given up their memory. The error is
+ * reported when a request chooses one of these buffers.
  */
 void uaio_check_provided_look_at_stack(const struct uaio_check_walk *walk,
 				       const struct uaio_check_span *stack);
@@ -404,8 +411,8 @@ enum uaio_check_kind {
 	UAIO_CHECK_KIND_TOUCHED,
 	UAIO_CHECK_KIND_RACE,
 	/*
-	 * These kinds are hints, not errors. hint.c reports them, with a sentence in
-	 * `did`.
+	 * The next kinds are hints, not errors. hint.c reports hints, with a sentence
+	 * in the report's member `did`.
 	 */
 	UAIO_CHECK_KIND_HINT_CLOSED,
 	UAIO_CHECK_KIND_HINT_UNREGISTERED,
@@ -436,7 +443,7 @@ struct uaio_check_report {
 	 */
 	struct uaio_check_record record, other;
 	struct uaio_check_part part, other_part;
-	/* number of the call stack that has found the error; 0: none */
+	/* number of the call stack at which the library found the error; 0: none */
 	uint32_t now;
 };
 
@@ -481,7 +488,7 @@ void uaio_check_reports_init(void);
  */
 void uaio_check_report(const struct uaio_check_report *report);
 
-/* The process makes its first request: write the line "begun". */
+/* The process makes its first request: append the line "begun" to the report file. */
 void uaio_check_begun(void);
 
 /*

@@ -96,7 +96,10 @@ static void look_for_freed(const struct uaio_check_record *record)
 	     i = uaio_check_part(i)->next) {
 		struct uaio_check_part *part = uaio_check_part(i);
 
-		/* gone.c reports that a stack frame has ended. */
+		/*
+		 * Skip memory on the stack: gone.c reports that a stack frame has
+		 * ended.
+		 */
 		is_wrong = !part->is_gone && !part->is_on_stack &&
 			   uaio_memcheck_has_ended(part);
 		if (is_wrong)
@@ -110,8 +113,8 @@ static void look_for_freed(const struct uaio_check_record *record)
 	report.bytes = report.part.bytes;
 	report.did = "free, or the end of a stack frame";
 	/*
-	 * The kernel's write has made the memory itself addressable again. So have
-	 * memcheck check the byte before the memory.
+	 * When the kernel wrote the memory, memcheck marked it as addressable again. So
+	 * have memcheck check the byte before the memory.
 	 */
 	(void)uaio_memcheck_look(report.at - 1, 1, true, &byte);
 	uaio_check_report(&report);

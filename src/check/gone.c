@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds requests in flight whose memory the program frees, or is in the frame of a
- * function that returns
+ * Finds requests in flight whose memory the program frees, or whose memory is in the
+ * frame of a function that returns
  *
  * Tested by test-check.c.
  */
@@ -14,7 +14,8 @@
 #include "check/hint.h"
 
 /*
- * Return: a part in the frame of a function that has returned in this thread; or NULL.
+ * Return: a part (piece of a request's memory) in the frame of a function that has
+ * returned in this thread; or NULL.
  */
 static struct uaio_check_part *
 find_dead_locked(uintptr_t thread, const struct uaio_check_walk *walk)
@@ -43,8 +44,8 @@ void uaio_check_look_at_stack(void)
 	struct uaio_check_span stack;
 
 	/*
-	 * relaxed: this thread sees at least the requests that it has submitted itself,
-	 * and it looks for no others here
+	 * relaxed: this thread sees at least the requests that it has submitted itself;
+	 * here it looks only for such requests
 	 */
 	if (!uaio_check_is_on() ||
 	    (!load_relaxed(&uaio_checked.nr_stack_parts) &&

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tells helgrind and drd of valgrind, by client requests (valgrind.h), in which order
- * the program's threads run, and what memory AIO requests use
+ * Tells valgrind's tools helgrind and drd, by client requests (valgrind.h), in which
+ * order the program's threads run, and what memory requests use
  *
  * Both tools treat the library's threads as threads of the program. They do not know
  * that atomic accesses order threads, neither in the library nor in the program. `uaio
  * check` configures the tools not to report accesses by the library
  * (tool/check/valgrind.c).
  *
- *   V1  What a thread does before it submits happens before what another thread does after a
- *       call that gets completions of the same queue. The tools know this order by the
- *       address of the queue's tail, as in tsan.c. If the library calls a function of the
- *       program for a completion, the submission also happens before this call.
- *   V2  At submission, the library accesses the request's memory in the submitting thread. So
- *       if another thread uses the memory without being ordered after the submission, the tool
- *       finds a race. The function that makes the access is in libuaio-check.so, for which
- *       the tools do report races.
- *   V3  When the request is complete, the tools must forget this access: a program may find
- *       the completion by reading the ring, and the tools do not know that such a read
- *       orders the threads. helgrind cannot forget an access. So the library makes helgrind
- *       ignore the memory until the program frees the memory or submits it again.
- *   V4  The tools ignore memory that the program and the library use by atomic accesses:
- *       control blocks, arrays of provided buffers, mapped rings. They also ignore provided
- *       buffers, as a request may write them at any time.
+ *   V1  What a thread does before it submits happens before what another thread does
+ *       after a call that gets completions of the same queue. The tools know this order
+ *       by the address of the queue's tail, as in tsan.c. If the library calls a
+ *       function of the program for a completion, the submission also happens before
+ *       this call.
+ *   V2  At submission, the library accesses the request's memory in the submitting
+ *       thread. So if another thread uses the memory without being ordered after the
+ *       submission, the tool finds a race. The function that makes the access is in
+ *       libuaio-check.so, for which the tools do report races.
+ *   V3  When the request is complete, the tools must forget this access: a program may
+ *       find the completion by reading the ring, and the tools do not know that such a
+ *       read orders the threads. helgrind cannot forget an access. So the library makes
+ *       helgrind ignore the memory until the program frees the memory or submits it
+ *       again.
+ *   V4  The tools ignore memory that the program and the library use by atomic
+ *       accesses: control blocks, arrays of provided buffers, mapped rings. They also
+ *       ignore provided buffers, as a request may write them at any time.
  *
  * Tested by test/run/checkers.py.
  */
@@ -61,7 +63,7 @@ void uaio_helgrind_init(void)
 
 	if (!uaio_valgrind_ask(UAIO_RUNNING_ON_VALGRIND, 0, 0, 0))
 		return;
-	/* Only drd answers a request of drd. */
+	/* Only drd answers this client request: it is one of drd's own. */
 	if (uaio_valgrind_ask(UAIO_DRD_THREAD_ID, 0, 0, 0))
 		tool = DRD;
 	else if (uaio_valgrind_ask(UAIO_HELGRIND_GET_ABITS, byte, 0, 1) == 1)

@@ -55,8 +55,8 @@ struct note {
 static struct {
 	bool is_on; /* immutable after init */
 	/*
-	 * Each slot stands for many pages. atomic: number of requests whose user_data
-	 * points to a page of this slot
+	 * Counters, atomic: how many requests have a user_data that points to a page of
+	 * this slot. Many pages share a slot.
 	 */
 	uint32_t nr_near[PAGES];
 

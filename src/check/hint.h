@@ -4,12 +4,12 @@
  * (uaio-check(1), HINTS)
  *
  * Hints are on if the environment variables UAIO_CHECK and UAIO_CHECK_HINTS are set.
- * Then every request has a record, even if it uses no memory of the program. It also
- * has a note (data kept for hints) from its submission until its completion is about to
- * be posted.
+ * Then every request has a record, even if the request uses no memory of the program.
+ * Each request also has a note (data kept for hints), from submission until its
+ * completion is about to be posted.
  *
- *   H1  Notes change under the lock of hint.c, of rank CHECK. While a thread holds this lock,
- *       it acquires no other lock, and writes no report.
+ *   H1  Notes change under the lock of hint.c, of rank CHECK. While a thread holds this
+ *       lock, it acquires no other lock, and writes no report.
  *   H2  A note has the same index as the record of the same request.
  *
  * Thread-safety: any thread that is inside the library (uaio_enter(), proc/entry.h).
@@ -31,7 +31,10 @@ struct uaio_sqe;
  */
 bool uaio_hint_init(uint32_t nr_records);
 
-/* Return: whether hints are on; constant while the library is started. */
+/*
+ * Return: whether hints are on. The answer does not change once the library has
+ * started.
+ */
 bool uaio_hint_is_on(void);
 
 /*

@@ -28,8 +28,8 @@ static struct {
 	struct list large;
 	uint32_t nr_large; /* atomic */
 	/*
-	 * Each slot stands for many pages. atomic: number of pieces with a page of this
-	 * slot
+	 * Counters, atomic: how many pieces have a page that belongs to this slot. Many
+	 * pages share a slot.
 	 */
 	uint32_t nr_near[BUCKETS];
 } pieces;

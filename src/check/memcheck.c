@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memcheck of valgrind: protects the memory of requests, by client requests
+ * Has valgrind's memcheck protect the memory of requests, by client requests
  * (valgrind.h)
  *
  * While a request is in flight, the memory that the kernel may write is marked

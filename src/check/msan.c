@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Informs MemorySanitizer of each transfer. The sanitizer does not see that the kernel
- * writes memory, and would report this memory as uninitialised. It also does not see
- * that the kernel reads uninitialised memory.
+ * writes memory, and would report this memory as uninitialised. Nor does the sanitizer
+ * see that the kernel reads uninitialised memory.
  *
  * Tested by test/run/checkers.py.
  */
@@ -94,7 +94,8 @@ static void expect(const void *at, size_t bytes)
 }
 
 /*
- * The kernel writes the peer's address, up to the size that the program has passed.
+ * The kernel's accept() writes the peer's address: mark this memory as initialised, up
+ * to the size that the program has passed.
  */
 static void expect_peer(const struct uaio_sqe *sqe)
 {

@@ -49,7 +49,7 @@ struct buffer {
 };
 
 static struct {
-	/* a new number each time the library starts */
+	/* a new number each time the library starts, also in a child of fork() */
 	uint64_t life;
 
 	/* under the lock; mapped once, and never unmapped */

@@ -27,8 +27,8 @@ struct past {
 
 static struct {
 	/*
-	 * nr and all change under the lock. nr counts all pieces that were ever stored,
-	 * also those that were overwritten.
+	 * `nr` and `all` change under the lock. `nr` counts all pieces that were ever
+	 * stored in `all`, also overwritten ones.
 	 */
 	uint32_t nr;
 	struct past all[PASTS];
@@ -117,7 +117,8 @@ static bool has_fiber(const void *arg, const struct uaio_check_part *part)
 }
 
 /*
- * Return: the piece of memory that contains the byte and was stored last; or NULL.
+ * Return: of the stored pieces of memory that contain the byte, the one that was stored
+ * last; or NULL.
  */
 static const struct past *find_past_locked(uintptr_t at)
 {

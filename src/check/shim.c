@@ -57,8 +57,8 @@ static struct {
 
 /*
  * True while this thread is in dlsym(), which may free memory of the loader. Accesses
- * are atomic, as the compiler would remove plain stores: it assumes that dlsym() calls
- * no function of this file.
+ * are atomic: the compiler assumes that dlsym() calls no function of this file, and
+ * would remove plain stores.
  */
 static _Thread_local bool is_looking __attribute__((tls_model("initial-exec")));
 

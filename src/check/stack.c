@@ -3,17 +3,18 @@
  * Stacks: finds the call stack of a thread in the program
  *
  * The unwinder of the C compiler needs microseconds to walk a stack. So the library
- * keeps the result of each walk, and for each return address the address at which it is
- * stored. A kept result is found by two keys: the place in the library that calls the
- * walk, and the stack pointer. If all return addresses of the result are still stored
- * where they were, the result still holds. (Only on x86-64: elsewhere it is not known
- * where a return address is stored.)
+ * keeps the result of each walk: the return addresses, and where on the stack each of
+ * them is stored. A kept result is found by two keys: the place in the library that
+ * calls the walk, and the stack pointer. If all return addresses of the result are
+ * still stored where they were, the result still holds. (Only on x86-64: elsewhere it
+ * is not known where a return address is stored.)
  *
  * Equal call stacks have the same number. Numbers and their stacks are kept until the
  * process ends.
  *
- *   S1  The current stack is compared with a kept one from the innermost frame outwards, up to
- *       the first difference. So only memory of the calling thread's stack is read.
+ *   S1  The current stack is compared with a kept one from the innermost frame
+ *       outwards, up to the first difference. So only memory of the calling thread's
+ *       stack is read.
  *
  * The library loads libgcc_s, which contains the unwinder. Without libgcc_s, reports
  * have no call stacks.
@@ -62,8 +63,8 @@ struct known {
 struct owner {
 	uintptr_t thread;
 	/*
-	 * number of searches for the stack's bounds; a search may find the bounds of
-	 * another stack
+	 * how often the bounds were searched for; usually at most TRIES times: while
+	 * the thread runs on another stack, a search does not find its own
 	 */
 	uint32_t nr_tries;
 	/* if `end` is 0, the bounds are not known */
@@ -106,7 +107,7 @@ static int find_library(struct dl_phdr_info *object, size_t bytes, void *arg)
 	uintptr_t begin = UINTPTR_MAX, end = 0;
 
 	(void)bytes;
-	/* dl_iterate_phdr() gives the program itself an empty name. */
+	/* Skip the program, to which dl_iterate_phdr() gives an empty name. */
 	if (!object->dlpi_name || !*object->dlpi_name)
 		return 0;
 	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
@@ -462,7 +463,8 @@ static void find_span(uintptr_t sp, struct uaio_check_span *ret)
 	}
 	(void)sys_close(fd);
 	/*
-	 * The first thread's stack is not cut: it has its own line in /proc/self/maps.
+	 * Cut only the stack of another thread than the first: the first thread's stack
+	 * has a line of its own in /proc/self/maps.
 	 */
 	if (is_in(ret, uaio_check_me()))
 		cut_to_own(ret);

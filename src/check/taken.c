@@ -10,9 +10,9 @@
  * consumes completions by its own code, such as liburing's inline functions, itself
  * acquires the tail of the ring.
  *
- * The functions also report this order to helgrind and drd, by a client request. They
- * tell MemorySanitizer that the pointer to a completion, which they have stored, is
- * initialised.
+ * The functions also report this order to helgrind and drd, by a client request. If a
+ * function has stored the pointer to a completion, it tells MemorySanitizer that this
+ * pointer is initialised.
  *
  * A program without a checker pays for one call and two comparisons.
  *

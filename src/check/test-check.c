@@ -85,8 +85,8 @@ static uint32_t submit(enum uaio_op op, void *at, uint64_t bytes)
 }
 
 /*
- * The module reports that the program frees memory only while a request uses this
- * memory.
+ * If the program frees memory, the module reports this only if a request in flight uses
+ * the memory.
  */
 static void test_freed(void **state)
 {
@@ -185,8 +185,8 @@ static void test_changed(void **state)
 }
 
 /*
- * The module also reports changed data of a POSIX AIO request, although the first
- * piece of memory that it records is the aiocb.
+ * The module also reports changed data of a POSIX AIO request, although the first piece
+ * of memory of such a request is the aiocb.
  */
 static void test_changed_of_aiocb(void **state)
 {
@@ -294,7 +294,10 @@ static bool is_any(const void *arg, const struct uaio_check_part *part)
 	return true;
 }
 
-/* The index must find the same overlaps as a search through all pieces. */
+/*
+ * The address index must find the same overlapping pieces of memory as a search through
+ * all pieces.
+ */
 static void test_index(void **state)
 {
 	enum { PARTS = 200, LOOKS = 20000, ROOM = 1 << 22 };

@@ -48,8 +48,8 @@ enum { FIBERS = 64, NO_SYNC = 1 };
 static const char REQUEST[] = "uaio: a request in flight";
 
 /*
- * An instrumented library does not use the sanitizer: on a fiber, the sanitizer would
- * also see the library's own accesses.
+ * If the library itself is instrumented, it presents no requests to the sanitizer: on a
+ * fiber, the sanitizer would also see the library's own accesses.
  */
 #ifdef __SANITIZE_THREAD__
 enum { IS_INSTRUMENTED = true };
@@ -209,8 +209,8 @@ static void give_back(struct fiber *fiber)
 }
 
 /*
- * Switch to the fiber. flags: NO_SYNC; or 0: what the thread has done is ordered before
- * what the fiber does.
+ * Switch to the fiber. flags: with 0, what the thread has done is ordered before what
+ * the fiber does; with NO_SYNC it is not.
  */
 static void enter(struct fiber *fiber, unsigned flags)
 {
@@ -231,8 +231,8 @@ static void enter(struct fiber *fiber, unsigned flags)
 }
 
 /*
- * Return from the fiber. flags: NO_SYNC; or 0: what the fiber has done is ordered
- * before what the thread does.
+ * Return from the fiber. flags: with 0, what the fiber has done is ordered before what
+ * the thread does; with NO_SYNC it is not.
  */
 static void leave(struct fiber *fiber, unsigned flags)
 {
