@@ -101,7 +101,7 @@ long uaio_host_raw_close(int fd)
 	ret = sys_close(fd);
 	/*
 	 * Since uaio_host_closing() was called, another thread may have submitted
-	 * requests on fd.
+	 * requests on fd. So notify the engine again.
 	 */
 	uaio_host_closed((unsigned)fd, (unsigned)fd);
 	return ret;
@@ -133,11 +133,11 @@ static long dup_raw(int from, int to, const int *flags)
  * call
  *
  * If `to` is open, the call closes the program's file. This may take long: a socket may
- * linger, a file server may be slow. So this thread holds no lock during the call. It
- * needs no lock, since a new descriptor of the library never gets the number of an open
- * descriptor. If `to` is free, a thread of the library might open a descriptor with
- * this number, so uaio_own_fds_quiesce() prevents that. The call then closes no file,
- * and is fast.
+ * linger, a file server may be slow. So this thread holds no lock during the call. No
+ * lock is needed, since a new descriptor of the library never gets the number of an
+ * open descriptor. If `to` is free, a thread of the library might open a descriptor
+ * with this number, so uaio_own_fds_quiesce() prevents that. The call then closes no
+ * file, and is fast.
  */
 struct replacing {
 	int (*dup2)(int, int); /* NULL: call dup3 instead */
@@ -183,8 +183,8 @@ static void let_appear(void)
 /*
  * dup2() fails with EBUSY if another thread's open() has reserved the descriptor, but
  * has not yet opened its file. If the other thread is one of the library, let_appear()
- * waits for it. If it is a thread of the program, its open() may block, and the caller
- * gets EBUSY.
+ * waits for that thread. The open() of a thread of the program may block for long, so
+ * then the caller gets EBUSY.
  * Return: the call's result; -EAGAIN, with nothing done, if the descriptor is now the
  * library's own.
  */
@@ -380,13 +380,13 @@ int close(int fd)
 {
 	int ret;
 
-	/* While the library is not started, there are no requests on fd. */
+	/* Until the library is started, there are no requests on fd: only close fd. */
 	if (uaio_engine_is_up() || unlikely(!next.close))
 		return close_told(fd);
 	ret = next.close(fd);
 	/*
 	 * Another thread may have started the library meanwhile, and submitted requests
-	 * on fd.
+	 * on fd. So notify the engine.
 	 */
 	uaio_host_closed((unsigned)fd, (unsigned)fd);
 	return ret;

@@ -63,7 +63,7 @@ void uaio_host_load_exec(void)
 
 /*
  * Finish the accepted requests. Meanwhile all signals are blocked, so no handler can
- * leave this function by siglongjmp(). An exec in the kernel, too, waits
+ * leave this function by siglongjmp(). This is as in the kernel, where an exec waits
  * uninterruptibly for I/O.
  * Return: whether the library now holds up new submissions. The caller passes the value
  * to stay(), which lets the submissions continue if the exec has failed.
@@ -263,8 +263,8 @@ int execle(const char *path, const char *arg, ...)
 int daemon(int no_chdir, int no_close)
 {
 	/*
-	 * daemon() ends the parent by _exit() inside the C library, where it cannot be
-	 * interposed.
+	 * daemon() ends the parent by _exit() inside the C library, where this call
+	 * cannot be interposed. So finish the requests before.
 	 */
 	bool has_left = leave();
 

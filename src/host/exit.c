@@ -20,7 +20,8 @@ void uaio_host_exiting(void)
 {
 	(void)uaio_table_is_other();
 	/*
-	 * In a signal handler that interrupted the library: end the process at once.
+	 * In a signal handler that interrupted the library: let the process end at
+	 * once, without waiting for requests.
 	 */
 	if (!uaio_enter())
 		return;

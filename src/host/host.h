@@ -2,16 +2,16 @@
 /*
  * Functions of the C library that this library interposes
  *
- * The host is the program into which the library is loaded. The library interposes its
- * calls that close descriptors, move rings, install seccomp filters, execute another
- * program, and so on. Each function here first notifies the engine: the library without
- * its front-ends (kernel AIO, io_uring, POSIX AIO). Then it calls the next definition
- * of the same name, usually the C library's. If a descriptor has no requests, notifying
- * costs two loads. In a signal handler that interrupted the library, the function only
- * calls the C library.
+ * The host is the program into which the library is loaded. The library interposes the
+ * program's calls that close descriptors, move rings, install seccomp filters, execute
+ * another program, and so on. Each function here first notifies the engine: the library
+ * without its front-ends (kernel AIO, io_uring, POSIX AIO). Then it calls the next
+ * definition of the same name, usually the C library's. If a descriptor has no
+ * requests, notifying costs two loads. In a signal handler that interrupted the
+ * library, the function only calls the C library.
  *
- * uaio_host_raw_X() executes the system call X for a program that calls syscall(2). It
- * returns a negative error number, and does not change errno.
+ * uaio_host_raw_X() executes the system call X for a program that calls syscall(2). On
+ * failure the function returns a negative error number; it does not change errno.
  */
 #ifndef UAIO_HOST_HOST_H
 #define UAIO_HOST_HOST_H
@@ -147,8 +147,8 @@ long uaio_host_uring_register(const long a[4]);
 bool uaio_host_uring_may_complete(int fd, bool is_registered);
 
 /*
- * Return: whether io_uring_setup() would now make a ring of the library. If so, the
- * kernel would not make one. The function queries the kernel.
+ * Return: whether io_uring_setup() would now make a ring of the library, not of the
+ * kernel. With --uring=auto the function asks the kernel to find out.
  */
 bool uaio_host_uring_is_ours(void);
 

@@ -166,7 +166,10 @@ void uaio_host_prove_identity(void)
  */
 static bool begin(int change)
 {
-	/* A child of vfork() uses the same memory, but has its own identity. */
+	/*
+	 * Record no change in a child of vfork(): it uses its parent's memory, but has
+	 * an identity of its own.
+	 */
 	if (change == NOTHING || !uaio_engine_is_owner())
 		return false;
 	if (change == UAIO_CHANGED_PROCESS)
@@ -323,8 +326,8 @@ UAIO_EXPORT int initgroups(const char *user, gid_t group);
 /*
  * A change of the credentials of all threads. Queued requests keep the ids with which
  * they were submitted (proc/former.h). Workers wait until the change ends. A signal
- * handler could leave the C library's function by siglongjmp() before that, so signals
- * are blocked during the change.
+ * handler could leave the C library's function by siglongjmp() before the change ends,
+ * so signals are blocked during the change.
  */
 struct change_of_all {
 	bool tells, is_of_process, is_begun;
@@ -439,8 +442,9 @@ int initgroups(const char *user, gid_t group)
 
 /*
  * A new thread inherits the identity of its creator: pthread_create() and thrd_create()
- * record this. A sanitizer has its own version of both functions, so they are not
- * defined then. Instead, uaio_identity_check() compares the identities of threads.
+ * record this. A sanitizer has its own versions of both functions. So with a sanitizer
+ * this file does not define them; instead, uaio_identity_check() compares the
+ * attributes of threads.
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 

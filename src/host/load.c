@@ -3,8 +3,8 @@
  * What happens when the library is loaded and unloaded; also reads its counters
  * (uaio.h)
  *
- * Loading the library creates no thread and allocates no memory. That happens when the
- * program creates its first context or ring.
+ * Loading the library creates no thread and allocates no memory. The library does both
+ * later, when the program creates its first context or ring.
  *
  * Tested by test/abi/links.c and test/host/leaving.c.
  */

@@ -20,8 +20,8 @@
 struct aiocb;
 
 /*
- * Memory at the address `at` ends in the way `end` says, for example by free(). If a
- * request in flight uses some of this memory, report that.
+ * The program gives up the memory at the address `at`; `end` says how, for example by
+ * free(). If a request in flight uses some of this memory, report that.
  * Return: whether a request uses it.
  */
 bool uaio_host_memory_ends_slowly(enum uaio_check_end end, const void *at,

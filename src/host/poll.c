@@ -287,7 +287,7 @@ static enum slept sleep_attending(struct pollfd *pfds, nfds_t nr,
 			ret > 0 ? ready_of(&pfds[nr], attend.nr, &is_gone) : 0);
 	if (ret == 0)
 		return SLEPT_LONG;
-	/* is_gone: a queue's descriptor is closed, so the program's call must sleep. */
+	/* is_gone: a queue's descriptor is not open, so let the program's call sleep. */
 	if (ret > 0)
 		return is_gone ? SLEPT_NOT : SLEPT;
 	/* On any other error than EINTR, the program's own call reports the error. */

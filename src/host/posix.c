@@ -157,8 +157,8 @@ int lio_listio(int mode, MEMBER list[], int nr, struct sigevent *event)
 
 #ifdef __GLIBC__
 /*
- * aio_init() only gives hints about glibc's threads. It does nothing here: the option
- * `--workers` limits workers.
+ * In glibc, aio_init() tunes the threads of glibc's AIO. Here it does nothing: the
+ * option `--workers` limits the library's workers.
  */
 void aio_init(const struct aioinit *init)
 {

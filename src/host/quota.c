@@ -105,7 +105,7 @@ static int print_quota(const char *path, char text[24])
 
 /*
  * Return: a descriptor of a sealed memfd that contains text, with file position 0; or
- * -errno.
+ * the error of creating, writing or sealing it.
  */
 static int new_file(const char *text, int len)
 {

@@ -126,7 +126,7 @@ static bool selects_rings(const struct selected *selected)
 	return has_some;
 }
 
-/* If fd is a ring, put its bell (uring/bell.h) in its place in the copied sets. */
+/* If fd is a ring, replace fd in the copied sets by the ring's bell (uring/bell.h). */
 static void replace(struct copies *copies, int fd)
 {
 	struct uaio_uring_bell bell;

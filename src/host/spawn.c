@@ -82,7 +82,8 @@ int posix_spawnp(pid_t *ret_pid, const char *file,
 int system(const char *command)
 {
 	/*
-	 * system(NULL) executes nothing: it only returns whether there is a shell.
+	 * system(NULL) executes no program, so there is nothing to report: it only
+	 * returns whether there is a shell.
 	 */
 	if (command)
 		uaio_host_tell_lost(AT_FDCWD, SHELL, environ);

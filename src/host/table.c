@@ -32,7 +32,7 @@ long uaio_host_raw_unshare(int flags)
 }
 
 /*
- * close_range() is called only for its flag CLOSE_RANGE_UNSHARE. It closes nothing, as
+ * close_range() is called only for its flag CLOSE_RANGE_UNSHARE, and closes nothing:
  * the range contains only ~0u, which is never an open descriptor.
  */
 long uaio_host_part(void)

@@ -70,7 +70,8 @@ static bool is_refusal(long ret)
 /*
  * Return: whether the kernel has refused this ring because of a limit of the user or
  * process. ENOMEM: io_uring charges memory to RLIMIT_MEMLOCK (before Linux 5.12 and
- * since 6.14). EAGAIN: the thread that polls submissions (SQPOLL) counts as a process.
+ * since 6.14). EAGAIN: the thread that polls submissions (SQPOLL) counts as a process
+ * (RLIMIT_NPROC).
  */
 static bool is_limited(long ret)
 {
