@@ -13,8 +13,9 @@
  *
  * door.h and sink.h declare the functions of a front-end that the core calls. A
  * front-end does not decide where a request is executed, and creates no thread. It
- * acquires its own locks before those of the core. All functions leave errno unchanged.
- * They return 0, or a negative errno, the one that the kernel's call would return.
+ * acquires its own locks before those of the core. All functions of the core leave
+ * errno unchanged. They return 0, or the negative error number that the kernel's system
+ * call would return.
  *
  * Context: any thread that is inside the library (uaio_enter(), proc/entry.h).
  */
@@ -54,8 +55,8 @@ void uaio_fds_closed(unsigned first, unsigned last);
 /*
  * Close a descriptor of the program for a request of the program, in the same way as
  * the interposed close(). If may_wait is false, and the file has requests or closing
- * may take long, do nothing. Before the call, the caller must queue all requests that
- * it has submitted for workers.
+ * may take long, do nothing. Before the call, the caller must put into the work queue
+ * all requests that it has submitted for workers.
  * Return: as close(2); -EBADF: the descriptor is the library's; -EOPNOTSUPP: nothing
  * was done.
  */
@@ -103,8 +104,8 @@ void uaio_counters_read(struct uaio_counters *ret_counters);
 void uaio_limits_apply(void);
 
 /*
- * Do the work of uaio_wq_set_workers() and uaio_wq_set_fixed() (uaio.h). These
- * functions check the values in the arrays, but not the arrays' addresses.
+ * Do the work of uaio_wq_set_workers() and uaio_wq_set_fixed() (uaio.h). The two
+ * functions here check the values in the arrays, but not the arrays' addresses.
  * Return: 0, with the previous values in the array; -EINVAL, with nothing changed;
  * -EAGAIN in a child of vfork().
  */

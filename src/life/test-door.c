@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Adds a second front-end beside kernel AIO. Its functions count their calls. */
+/*
+ * Tests that the core calls the functions of a front-end (door.h). The test adds a
+ * second front-end beside kernel AIO, whose functions count their calls.
+ */
 #undef NDEBUG
 #include <errno.h>
 #include <stdio.h>
