@@ -76,7 +76,7 @@ struct uaio_hist {
 	uint64_t buckets[UAIO_NR_BUCKETS];
 };
 
-/* Whether the process continues to use the page. */
+/* Whether the process will continue to write the page (its counts). */
 enum uaio_live_state {
 	UAIO_LIVE_ON,
 	/* the process is about to end, or to execute another program */
@@ -101,7 +101,7 @@ struct uaio_live_identity {
 	/* how many entries of struct uaio_live_names are used */
 	uint32_t nr_ops, nr_ways;
 	uint32_t nr_directs, nr_times, nr_faults;
-	/* how many bytes of each block are used */
+	/* how many bytes of each block (counts of one thread) are used */
 	uint32_t block_bytes;
 	char comm[UAIO_LIVE_NAME];
 	/*
@@ -137,9 +137,9 @@ struct uaio_live_stays {
 
 struct uaio_live_gauges {
 	/*
-	 * A queue's peak is the most requests that it had in flight at the same time,
-	 * without those executed inline. This is the sum of the peaks of all existing
-	 * queues.
+	 * The sum of the peaks of all existing queues. A queue's peak is the greatest
+	 * number of its requests that were in flight at the same time, without requests
+	 * executed inline.
 	 */
 	uint32_t queues_peaks;
 	/* largest value of queues_peaks so far */
@@ -156,7 +156,10 @@ struct uaio_live_gauges {
 	uint64_t nr_setups;
 	/* how often a thread that waited for completions was woken */
 	uint64_t nr_wakeups;
-	/* the counts of threads that had no block of their own when they counted */
+	/*
+	 * counts of requests that threads entered here while they had no block of their
+	 * own
+	 */
 	struct uaio_live_stays stays;
 	/* how many of nr_setups are rings of io_uring */
 	uint64_t nr_rings;
@@ -172,8 +175,8 @@ struct uaio_live_names {
 };
 
 /*
- * Counts of one thread, which only this thread writes; the last block has the counts of
- * all threads without their own block.
+ * A block: the counts of one thread, which only this thread writes. The last block has
+ * the counts of all threads that have no block of their own.
  */
 struct uaio_live_block {
 	/* atomic: thread id; -1: the shared block, changed by atomic additions */

@@ -25,7 +25,7 @@ enum {
 	TMPFS_MAGIC = 0x01021994,
 };
 
-/* immutable while the library is started */
+/* does not change once the library has started in this process */
 static struct {
 	/* shared memory, never unmapped; or NULL */
 	struct uaio_live_page *page;
@@ -38,7 +38,7 @@ struct uaio_live_page *uaio_live_page(void)
 	return live.page;
 }
 
-/* the directory of the page's file */
+/* the directory of the file that contains the page (this process's counts) */
 
 /*
  * Return: whether path is a directory that belongs to uid and that no other user can
@@ -109,7 +109,7 @@ static bool has_room(int fd, int64_t bytes)
 
 /*
  * Allocate bytes of the file from offset `at`, so that no access to them raises SIGBUS.
- * This does no harm if another process has allocated some of them.
+ * If another process has already allocated some of these bytes, this does no harm.
  */
 static bool allocate(int fd, int64_t at, int64_t bytes)
 {
@@ -165,13 +165,15 @@ static enum maker who_made(struct timespec *ret_since)
 	if (identity.pid_namespace != pid_namespace())
 		/*
 		 * This process cannot see processes of another pid namespace. If the
-		 * creator is about to end or exec, treat it as gone. If its exec fails,
-		 * it continues with a page that others cannot see.
+		 * creator was about to end or exec, treat it as gone. If its exec
+		 * failed, the creator continues with a page that other processes cannot
+		 * see.
 		 */
 		return identity.state == UAIO_LIVE_LEAVING ? IS_GONE : UNKNOWN;
 	/*
-	 * If the file contains this process's own id, its creator is gone: it was an
-	 * earlier process, or an earlier program of this process.
+	 * If the file contains this process's own id, the file's creator is gone: the
+	 * creator was an earlier process with this id, or an earlier program of this
+	 * process.
 	 */
 	return identity.pid == sys_getpid() ||
 			       sys_tgkill(identity.pid, identity.pid, 0) ==
@@ -253,7 +255,10 @@ static void identify(struct uaio_live_identity *identity, unsigned uid)
 		       program_invocation_short_name);
 }
 
-/* Allocate the beginning of the file, with the first block, and map the file. */
+/*
+ * Allocate the beginning of the page's file, including the first block (counts of one
+ * thread), and map the file.
+ */
 static struct uaio_live_page *map(int fd, unsigned uid)
 {
 	const int64_t first = UAIO_LIVE_BLOCKS_AT + UAIO_LIVE_BLOCK_BYTES;
@@ -331,7 +336,7 @@ struct uaio_live_block *uaio_live_block(unsigned place)
 	return (struct uaio_live_block *)(void *)((char *)live.page + at);
 }
 
-/* what happens to the page when the process ends */
+/* what happens to the page (this process's counts) when the process ends */
 
 void uaio_live_set_state(enum uaio_live_state state)
 {

@@ -41,20 +41,27 @@ enum { UAIO_LIVE_SLOTS = 1024 };
 #define UAIO_LIVE_DIRECTORY "/dev/shm/uaio."
 
 /*
- * Create the page. Called each time the library starts, also in a child of fork(). From
- * then on the process does not use an earlier page of its own or of its parent.
+ * Create this process's page of counts. Called each time the library starts, also in a
+ * child of fork(). From then on the process does not use an earlier page of its own or
+ * of its parent.
  * Return: the page, whose first block may be used; NULL if anything fails.
  */
 struct uaio_live_page *uaio_live_open(void);
 
-/* Return: the page; or NULL. Constant while the library is started. */
+/*
+ * Return: this process's page; NULL if it has none (I3). The answer does not change
+ * once the library has started in the process.
+ */
 struct uaio_live_page *uaio_live_page(void);
 
-/* Mark the identity as valid: from now on other processes may read the page. */
+/*
+ * Mark the identity at the beginning of the page as valid: from now on other processes
+ * may read the page.
+ */
 void uaio_live_publish(struct uaio_live_page *page);
 
 /*
- * Allocate the block with this index.
+ * Allocate the block (counts of one thread) with this index.
  * Return: the block, which is zero unless a thread has used it before; NULL if its
  * memory cannot be allocated.
  */

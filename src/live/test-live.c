@@ -68,8 +68,8 @@ static bool is_there(const char *path)
 }
 
 /*
- * Return: the page in the file path, mapped as another process would map it; NULL:
- * there is none.
+ * Return: the page of counts in the file `path`, mapped as another process would map
+ * it; NULL: there is none.
  */
 static const struct uaio_live_page *look(const char *path)
 {
@@ -203,7 +203,10 @@ static void a_page_of_a_living_process_is_left_alone(void **state)
 	assert_int_equal(unit_in_child(respects_the_living), 0);
 }
 
-/* Change bytes of the identity in the file of a page. */
+/*
+ * Change bytes in the file of a page of counts: in the identity of the process that
+ * owns the page.
+ */
 static int change(const char *path, size_t at, const void *value, size_t bytes)
 {
 	int fd = open(path, O_WRONLY);
@@ -471,7 +474,10 @@ static void a_directory_of_others_is_not_used(void **state)
 	assert_int_equal(unit_in_child(trusts_nobody), 0);
 }
 
-/* Each further thread gets its own block, for which the file must grow. */
+/*
+ * Each further thread gets its own block of counts, for which the page's file must
+ * grow.
+ */
 static int grows(void)
 {
 	const char *seen;
@@ -491,7 +497,7 @@ static int grows(void)
 	}
 	CHECK(stat(own_path(), &st) == 0 &&
 	      st.st_size == UAIO_LIVE_BLOCKS_AT + 4 * UAIO_LIVE_BLOCK_BYTES);
-	/* If the file cannot grow, the next thread gets no block. */
+	/* If the file cannot grow, the next thread gets no block of counts. */
 	refused = SYS_fallocate;
 	refused_error = -ENOSPC;
 	unit_hook(refuse);
