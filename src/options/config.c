@@ -80,9 +80,9 @@ static void check_fixed(void)
 }
 
 /*
- * If the value of UAIO_CALLS is invalid, report this. The library then behaves as if
- * the variable were unset: it makes only the system calls that any program makes
- * (base/calls.h, I2).
+ * If the value of UAIO_CALLS is invalid, report this. With an invalid value the library
+ * behaves as if the variable were unset (base/calls.h, I2): under a seccomp filter it
+ * makes only the system calls that any program makes.
  */
 static void check_calls(void)
 {

@@ -15,7 +15,7 @@
 #include "options/variables.h"
 
 struct uaio_config {
-	/* most events of all contexts together; 0: no limit */
+	/* the greatest number of events of all contexts together; 0: no limit */
 	uint64_t max_nr;
 	/* before each buffered read, check whether the page cache has the data */
 	bool never_block;
@@ -39,10 +39,7 @@ struct uaio_config {
 	bool says_lost;
 	/* let other processes read the counts (live/live.h) */
 	bool has_live;
-	/*
-	 * Count and time requests. Does not change between the library's start and
-	 * stop.
-	 */
+	/* Count and time requests. Does not change once the library has started. */
 	bool has_stats;
 	bool has_faults; /* inject uaio_faults */
 	/*

@@ -47,8 +47,8 @@ static bool is_word(const struct part *part, const char *word)
 }
 
 /*
- * Take the text before the first separator: store it in *ret_part, and remove it and
- * the separator from *from.
+ * Take the text before the first separator: store this text in *ret_part, and remove
+ * the text and the separator from *from.
  * Return: whether there was a separator; if not, *ret_part gets all text.
  */
 static bool take(struct part *from, const char *separators,
@@ -156,8 +156,8 @@ static int read_time(const struct part *part, int64_t *ret)
 }
 
 /*
- * The operation that no fault may name. By it a front-end (kernel AIO, io_uring or
- * POSIX AIO) executes a function of its own.
+ * The operation that no fault may name. A front-end (kernel AIO, io_uring or POSIX AIO)
+ * uses this operation to execute a function of its own.
  */
 static const uint64_t UNNAMED = BIT(UAIO_OP_CALLED);
 static const uint64_t TIMERS = BIT(UAIO_OP_TIMER) | BIT(UAIO_OP_LINK_TIMER);

@@ -21,7 +21,7 @@ enum uaio_op {
 	UAIO_OP_NOP,
 	UAIO_OP_OPENAT,
 	UAIO_OP_TIMER,
-	/* timeout for the request before it, to which it is linked */
+	/* timeout of the previous request in the chain of linked requests */
 	UAIO_OP_LINK_TIMER,
 	/* read into provided buffers; len 0: no limit */
 	UAIO_OP_READ_SELECT,

@@ -48,26 +48,28 @@ enum uaio_option_kind {
 	/* a number in decimal digits from min to max */
 	UAIO_OPTION_COUNT,
 	/*
-	 * Text that describes faults (faults.h) has the value 1; "0", "no" and "off"
-	 * have the value 0. If the flag is given several times, the texts are joined.
+	 * Text that describes faults (faults.h): value 1; "0", "no", "off": value 0. If
+	 * the flag is given several times, the texts are joined.
 	 */
 	UAIO_OPTION_FAULTS,
 	/*
-	 * A path has the value 1; %p in it stands for the process id. "0", "no" and
-	 * "off" have the value 0. If the flag may be given without a value, "yes" has
-	 * the value 1.
+	 * A path, in which %p stands for the process id: value 1; "0", "no", "off":
+	 * value 0. If the flag may be given without a value, "yes" also means value 1.
 	 */
 	UAIO_OPTION_FILE,
 	/*
-	 * One count, or two counts separated by a comma. uaio_option_count() returns
-	 * them.
+	 * One count, or two counts separated by a comma, packed into the value.
+	 * uaio_option_count() extracts them.
 	 */
 	UAIO_OPTION_COUNTS,
-	/* A number that may be negative. uaio_option_number() returns it. */
+	/*
+	 * A number that may be negative. The value is not 0; uaio_option_number()
+	 * returns the number.
+	 */
 	UAIO_OPTION_NUMBER,
 	/*
-	 * A list of processors such as 0-2,5: value 1. uaio_option_cpus() parses this
-	 * text.
+	 * A list of processors such as 0-2,5: value 1. uaio_option_cpus() parses the
+	 * list.
 	 */
 	UAIO_OPTION_CPUS_LIST,
 	/*

@@ -43,7 +43,7 @@ static int parse_switch(const char *text)
 
 /*
  * Parse decimal digits. strtoull() is not used: it accepts signs, blanks and, in some
- * locales, separators; and it sets errno, which belongs to the program.
+ * locales, separators. It would also set errno, which belongs to the program.
  */
 static int parse_count(const char *text, uint64_t max, uint64_t *ret_value)
 {

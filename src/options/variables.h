@@ -21,8 +21,8 @@
 
 /*
  * The variable's value is the id of the process that `uaio run` started. If this
- * process ends without having used the library, it reports this; other processes do
- * not.
+ * process ends without having used the library, the process reports this fact; other
+ * processes do not.
  */
 #define UAIO_RUN_PID_VARIABLE "UAIO_RUN_PID"
 
