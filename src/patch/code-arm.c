@@ -139,8 +139,8 @@ void uaio_code_flush(uint8_t *code, size_t bytes)
 void uaio_patch_save_load(void)
 {
 	/*
-	 * On aarch64 there is nothing to choose: all processors have 16 bytes in each
-	 * vector register that a system call preserves.
+	 * On aarch64 there is only one way to save the vector registers: on all
+	 * processors they have 16 bytes that a system call preserves.
 	 */
 }
 

@@ -119,9 +119,10 @@ bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 		value = load_relaxed(word);
 		memcpy((uint8_t *)&value + offset, jump, bytes);
 		/*
-		 * One store writes the jump. It is in assembly, because a sanitizer
-		 * would report a store to code. Other threads see the trampoline before
-		 * the jump: mprotect() made its memory executable after it was written.
+		 * One store writes the jump. The store is in assembly, because a
+		 * sanitizer would report a store to code. Other threads see the
+		 * trampoline before the jump: the trampoline was written before
+		 * mprotect() made its memory executable.
 		 */
 		__asm__ volatile("movq %1, %0" : "=m"(*word) : "r"(value));
 		return true;

@@ -24,8 +24,8 @@ enum { UAIO_SLOT_BYTES = 128, UAIO_SLOT_NUMBER = UAIO_SLOT_BYTES - 4 };
 
 struct uaio_region {
 	/*
-	 * the function that the trampolines call; trampolines expect it at offset 0 of
-	 * the region
+	 * pointer to the function that the trampolines call; they expect this pointer
+	 * at offset 0 of the region
 	 */
 	void (*entry)(void);
 	const struct uaio_region *next;
@@ -71,10 +71,10 @@ enum {
 #endif
 };
 
-/* The function in entry.S that all trampolines call. It calls the library. */
+/* The function in entry.S that all trampolines call. This function calls the library. */
 void uaio_patch_entry(void) __attribute__((visibility("hidden")));
 
-/* Write the trampoline of a call site into a slot of the region. */
+/* Write the trampoline of a call site to a slot of the memory `region`. */
 void uaio_code_put_site(uint8_t *slot, const uint8_t *region,
 			const struct uaio_site *site);
 

@@ -37,7 +37,7 @@ static bool is_among(const struct search *search, uint32_t nr)
 	return nr >= search->numbers->first && nr <= search->numbers->last;
 }
 
-/* Add the call to the sites, unless the search has found it before. */
+/* Add the call to the call sites, unless the search has found this call before. */
 static void add_site(struct search *search, uintptr_t call, uint32_t nr)
 {
 	for (size_t i = 0; i < search->nr; i++)

@@ -235,7 +235,7 @@ static bool is_movable_or_sets(uintptr_t at, size_t length)
 		to == UAIO_INSN_NUMBER_REG);
 }
 
-/* Find the site of the call: *ret_site. Return: whether the jump may overwrite it. */
+/* *ret_site: instructions up to the call. Return: whether a jump may overwrite them. */
 static bool fit(const struct search *search, const struct uaio_flow *flow,
 		uintptr_t call, struct uaio_site *ret_site)
 {
@@ -411,7 +411,7 @@ static size_t find_entries(const struct search *search, const uint8_t *code,
 	return nr;
 }
 
-/* Find the sites of a function. Return: whether the numbers of all its calls are known. */
+/* Find the call sites of a function. Return: whether the number of each call is known. */
 static bool find_numbers(struct search *search, const uint8_t *code,
 			 size_t bytes)
 {
@@ -450,7 +450,8 @@ static bool follow(struct search *search, const uint8_t *code, size_t bytes)
 
 /*
  * mov looks like an instruction that sets a register to a wanted number. Find the calls
- * that may use this number. Most such numbers are only arguments of syscall(2).
+ * that may use this number. Most such numbers are arguments of syscall(2), in functions
+ * without a `syscall`: then do nothing.
  */
 static void look_into(struct search *search, uintptr_t mov, const uint8_t *code,
 		      size_t bytes)
@@ -510,8 +511,8 @@ static bool find_plain(struct search *search, const struct code *code,
 }
 
 /*
- * Find the sites that find_plain() does not find: the mov loads the number into another
- * register than eax.
+ * Find the call sites that find_plain() does not find: the mov loads the number into
+ * another register than eax.
  */
 static bool find_kept(struct search *search, const struct code *code,
 		      const struct code *part)

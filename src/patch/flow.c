@@ -56,15 +56,18 @@ struct uaio_flow {
 	 * no join. A join is an address to which a branch leads.
 	 */
 	uint32_t *join_at;
-	/* for each join: which registers have a known value there */
+	/*
+	 * for each join (address to which a branch leads): which registers have a known
+	 * value there
+	 */
 	struct regs *joins;
 	uint32_t nr_joins, nr_met;
 	bool has_changed;
 };
 
 /*
- * Another path, with the values in regs, leads to the join, too. Keep only the values
- * that *join and *regs have in common.
+ * A path with the values in regs leads to the join (an address to which branches lead).
+ * Keep only the values that all paths found so far have in common.
  */
 static void meet(struct uaio_flow *flow, struct regs *join,
 		 const struct regs *regs)
@@ -191,7 +194,7 @@ static void pass_through(struct uaio_flow *flow, uaio_flow_see_fn *see,
 		} else if (has_ended) {
 			/*
 			 * No known code leads to this instruction, so unknown code
-			 * must. So no register is known.
+			 * does. So the values of all registers are unknown.
 			 */
 			regs = nothing;
 		}
@@ -258,7 +261,7 @@ static bool follow(struct uaio_flow *flow, uaio_flow_see_fn *see, void *arg)
 	unsigned passes = 0;
 
 	/*
-	 * Code elsewhere may branch to an entry. At that moment any register may have
+	 * Code outside the function may branch to an entry. Then any register may have
 	 * any value.
 	 */
 	for (size_t i = 0; i < flow->nr_entries; i++) {
@@ -272,8 +275,8 @@ static bool follow(struct uaio_flow *flow, uaio_flow_see_fn *see, void *arg)
 			return false;
 		pass_through(flow, NULL, NULL);
 		/*
-		 * If the pass met no instruction that begins at some join, the join is
-		 * in the middle of an instruction: give up.
+		 * If no instruction begins at some join, a branch leads into the middle
+		 * of an instruction: give up.
 		 */
 		if (flow->nr_met < flow->nr_joins)
 			return false;
@@ -283,8 +286,8 @@ static bool follow(struct uaio_flow *flow, uaio_flow_see_fn *see, void *arg)
 }
 
 /*
- * Make a join of each entry at which an instruction begins. At other entries no
- * instruction begins, so no branch leads to them.
+ * Other code may branch to the entries. Treat each entry at which an instruction begins
+ * as a join. If no instruction begins at an entry, no branch leads to the entry.
  */
 static void add_entries(struct uaio_flow *flow)
 {

@@ -33,7 +33,7 @@ typedef void uaio_flow_see_fn(void *arg, const struct uaio_flow *flow,
 
 /*
  * Call see() for each system call of a function. entries: addresses to which code
- * outside of the function branches; those in other functions are ignored.
+ * outside of the function may branch; addresses in other functions are ignored.
  * Return: false if not all paths through the function are known; see() was not called
  * then.
  */

@@ -3,8 +3,9 @@
  * Finds the addresses of code that an object names, for example by symbols
  *
  * An object names its exported functions, its entry point and its DT_INIT and DT_FINI
- * functions. It also names what the pointers that the loader relocates point to; some
- * of this is data. The loader may have relocated the object already, or not yet.
+ * functions. It also names the targets of all pointers that the loader relocates; some
+ * of these targets are data. The loader may have relocated the object already, or not
+ * yet.
  *
  * Tested by test-patch.c.
  */

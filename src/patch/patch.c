@@ -48,8 +48,8 @@ static struct {
 	 */
 	bool has_loaded;
 	/*
-	 * atomic, relaxed: set if some site may be unpatched. It is set before the
-	 * loader lets code of the site's object run.
+	 * atomic, relaxed: set if some call site may be unpatched; set before the
+	 * loader lets code of this site's object run
 	 */
 	bool has_left;
 	/*
@@ -86,8 +86,8 @@ static bool is_within_reach(const uint8_t *region, size_t bytes, uintptr_t low,
 static uint8_t *new_region(size_t bytes, uintptr_t low, uintptr_t high)
 {
 	/*
-	 * A program that is linked to a fixed address (4 or 16 MiB) has little space
-	 * below it.
+	 * Use smaller steps for a program that is linked to a fixed address (4 or 16
+	 * MiB): it has little space below its code.
 	 */
 	const uintptr_t step =
 		low > 2ul * HINTS * UAIO_CODE_STEP ? UAIO_CODE_STEP : 1ul << 17;
@@ -120,7 +120,7 @@ static bool is_alone(void)
 {
 	if (patch.has_loaded)
 		return true;
-	/* glibc before 2.32, and musl, lack __libc_single_threaded. */
+	/* glibc before 2.32, and musl, lack this variable: ask the kernel. */
 	return &__libc_single_threaded ? __libc_single_threaded
 				       : uaio_has_threads(1);
 }
@@ -177,7 +177,7 @@ static bool change_one(const struct uaio_site *site, const uint8_t *to)
 	       write_code(site->mov, site->bytes, to);
 }
 
-/* Patch nr sites of one object. Return: how many were patched. */
+/* Patch nr call sites of one object. Return: how many sites were patched. */
 static size_t change(const struct uaio_site *sites, size_t nr)
 {
 	uintptr_t low = UINTPTR_MAX, high = 0;

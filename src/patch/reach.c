@@ -27,8 +27,9 @@ struct path {
 	uintptr_t tables[TABLES_MAX];
 	size_t nr_tables;
 	/*
-	 * The path begins at an address that some instruction has computed. So all
-	 * instructions of the path must be known (I1).
+	 * The path begins at an address that some instruction has computed; there may
+	 * be data at this address. So the path counts as code only if the decoder knows
+	 * all its instructions (I1).
 	 */
 	bool is_computed;
 };
@@ -126,8 +127,8 @@ static void note_start(struct uaio_reach *reach, uintptr_t addr)
  * Find where jump tables and other data begin (I2). The code that uses a jump table may
  * be reachable only through another table, so this cannot wait until code is followed.
  * So assume an instruction wherever bytes look like one that computes an address. If
- * the bytes are none, a table only seems to end too early, so that the search finds
- * less code.
+ * the bytes are no such instruction, a table seems to end too early. This does no harm:
+ * the search only finds less code.
  */
 static void find_starts(struct uaio_reach *reach)
 {
@@ -150,7 +151,10 @@ static void find_starts(struct uaio_reach *reach)
 	}
 }
 
-/* Return: whether the table continues at entry: no other data begins there. */
+/*
+ * Return: whether the jump table continues at the address `entry`: no other data begins
+ * there.
+ */
 static bool goes_on(const struct uaio_reach *reach, uintptr_t entry)
 {
 	return entry - reach->low >= reach->span ||
@@ -227,7 +231,7 @@ static void add_tables(struct uaio_reach *reach, const struct path *path,
 #else
 	/*
 	 * On aarch64 the entries of a jump table are distances from some instruction.
-	 * Only the program's code knows from which, so the table cannot be read.
+	 * The table does not say from which instruction, so the table cannot be read.
 	 */
 	(void)reach;
 	(void)path;
@@ -354,8 +358,8 @@ static void follow_computed(struct uaio_reach *reach, uint32_t at)
 }
 
 /*
- * Follow the code at each address in reach->computed once. This may add addresses to
- * the list: follow the code at these addresses, too.
+ * Follow the code at each address in the list reach->computed once. The code may
+ * compute further addresses, which are added to the list: follow the code there, too.
  */
 static void follow_all_computed(struct uaio_reach *reach)
 {

@@ -20,8 +20,8 @@ enum {
 	ENTRIES_MAX = 256,
 	STRAYS_MAX = 64, /* struct stray */
 	/*
-	 * The code that leads to a stray (struct stray) begins at most this number of
-	 * bytes before the stray. Longer paths are not considered.
+	 * Code may lead to a stray (bytes that look like `syscall`, struct stray). This
+	 * code is looked for in at most this number of bytes before the stray.
 	 */
 	STRAY_REACH = 1 << 16,
 	NEAR_CALL = 0xe8,
@@ -53,7 +53,7 @@ struct scan {
 	size_t nr_entries;
 	struct stray strays[STRAYS_MAX];
 	size_t nr_strays;
-	/* a range with all `functions`, and all code that may lead to `strays` */
+	/* a range that contains all `functions`, and all code that may lead to `strays` */
 	uintptr_t low, high;
 	/*
 	 * bitmap of the parts of [low, high); set: the part contains one of the
@@ -121,8 +121,8 @@ static void add_stray(struct scan *scan, uintptr_t addr)
 		return;
 	}
 	/*
-	 * A stray is in no function of the unwind table. So the code that leads to the
-	 * stray begins after the function that precedes the stray.
+	 * A stray (struct stray) is in no function of the unwind table. So the code
+	 * that leads to the stray begins after the function that precedes the stray.
 	 */
 	if (uaio_find_last_function(scan->object, addr, &start, &end) &&
 	    end <= addr && end > stray.low)
@@ -233,9 +233,10 @@ static void add_entry(struct scan *scan, uintptr_t from, uintptr_t target)
 }
 
 /*
- * Return: whether the instructions from start on lead to the stray. If they do, the
- * stray may make any system call. If an instruction on the way is not known, start is
- * data. An address that was visited before is not followed again.
+ * Return: whether the instructions from start on lead to the stray. If so, the stray
+ * (struct stray) is code, and may make any system call. If an instruction on the way is
+ * not known, start is the address of data. Addresses that were visited before are not
+ * followed again.
  */
 static bool leads_to(const struct stray *stray, uintptr_t start)
 {

@@ -190,7 +190,7 @@ FUNCTION(left_unknown, "test %edi, %edi\n js 1f\n ret\n .byte 0x06\n"
 		       "1: mov $426, %eax\n syscall\n");
 /*
  * Left unpatched: the mov is in two pages, and the second page cannot become writable.
- * That page contains no other function.
+ * The second page contains no other function.
  */
 __asm__(".text\n.balign 4096\n.skip 4096 - 6\n");
 __asm__(".globl left_on_two_pages\n"
