@@ -14,7 +14,8 @@
 /*
  * Append text by one write(2), so that the texts of several threads and processes never
  * mix. If the file is missing, it is created with access for this user only.
- * Return: 0 or -errno.
+ * Return: 0; -EFBIG if the file would exceed RLIMIT_FSIZE; or the error of open(2) or
+ * write(2).
  */
 int uaio_append(const char *path, const char *text, size_t len);
 

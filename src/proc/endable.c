@@ -96,8 +96,8 @@ void uaio_endable_put(struct uaio_endable *endable)
 
 /*
  * Return: whether an event says that the file is ready. An event of the poller's own
- * eventfd does not count: it may come from a wake-up that was meant for an earlier user
- * of the endable.
+ * eventfd does not count: it may be left from a wake-up that was meant for an earlier
+ * user of the endable (endable.h).
  */
 static bool is_of_file(const struct epoll_event *events, int nr)
 {

@@ -7,11 +7,11 @@
  * a call may wait for ever, the worker first waits in an endable until the file is
  * ready, and only then makes the call.
  *
- *   I1  To create an endable, the library opens descriptors. So endables are created only
- *       during a call of the program (ownfd.h, I1). A few unused endables stay open for
- *       reuse.
- *   I2  Once an endable is ended, every wait on it returns at once, until it is put
- *       back. While a thread ends an endable, no other thread may put it back.
+ *   I1  To create an endable, the library opens descriptors. So endables are created
+ *       only during a call of the program (ownfd.h, I1). A few unused endables stay
+ *       open for reuse.
+ *   I2  Once an endable is ended, every wait on it returns at once, until the endable
+ *       is put back. While a thread ends an endable, no other thread may put it back.
  *
  * Context: any thread. One thread at a time waits on an endable, and holds no lock.
  *
@@ -24,7 +24,10 @@
 
 struct uaio_endable;
 
-/* Called each time the library starts, after uaio_pollers_init(). */
+/*
+ * Called each time the library starts, after uaio_pollers_init(): no endable exists
+ * yet.
+ */
 void uaio_endables_init(void);
 
 /* Return: an endable; NULL if there are no descriptors or no memory. */

@@ -43,8 +43,8 @@ struct uaio_entry_run {
 	 */
 	bool is_nested;
 	/*
-	 * for uring/kbuf.c: start address of a memory page that this run has found
-	 * writable; or 0
+	 * for uring/kbuf.c: start address of a memory page that was found writable
+	 * during this run; or 0
 	 */
 	uintptr_t writable;
 };
@@ -55,8 +55,8 @@ struct uaio_entry_run {
  */
 struct uaio_entry {
 	/*
-	 * 0: the thread is outside the library; 1: inside; 2: it is a thread of the
-	 * library
+	 * 0: the thread is outside the library; 1: inside; 2: the thread is one of the
+	 * library's own
 	 */
 	int16_t depth;
 	/*
@@ -76,7 +76,7 @@ struct uaio_entry {
 	struct robust_list_head *robust;
 	/* for identity.c: the thread's identity */
 	uint32_t identity;
-	/* for identity.c: the domain of the thread's identity */
+	/* for identity.c: the domain of the thread's identity (identity.h, I2) */
 	uint32_t domain;
 	/*
 	 * if is_asleep: address of the stack frame of the function that began the wait

@@ -29,10 +29,10 @@ uint32_t uaio_former_is_watched;
 uint32_t uaio_former_nr;
 
 /*
- * A system call adds one of these values to nr_calls (F2). It adds GOES_BACK if its
- * thread may have taken former ids (former.h), else PLAIN. A change of ids must wait
- * for a thread with former ids: the C library kills the process if a change succeeds in
- * some threads and fails in others.
+ * To count a system call (F2), a worker adds one of these values to nr_calls: GOES_BACK
+ * if the worker may have taken former ids (former.h), else PLAIN. A change of ids must
+ * wait for a worker with former ids, in which the change could fail: if a change
+ * succeeds only in some threads, the C library kills the process.
  */
 enum { PLAIN = 1, GOES_BACK = 1 << 16 };
 static uint32_t nr_calls;    /* atomic, futex */
@@ -77,7 +77,8 @@ static void note(bool is_of_process)
 
 	/*
 	 * relaxed, here and where had_all is loaded: if a request is submitted during
-	 * the change, it may record the number before or after the change
+	 * the change, it may record the number before or after the change, and both are
+	 * right
 	 */
 	store_relaxed(&had_all[nr % NR_KNOWN],
 		      is_known && uaio_attributes_have_all(&attributes) ? nr + 1
@@ -118,8 +119,8 @@ uint32_t uaio_former_at_start_slowly(uint32_t since)
 static void uncount(uint32_t as)
 {
 	/*
-	 * [MB:former] seq_cst, which releases: the system call is over. Pairs with
-	 * await().
+	 * [MB:former] seq_cst, which is also a release: the system call has ended
+	 * before the count shows this. Pairs with await().
 	 */
 	sub_seq_cst(&nr_calls, as);
 	if (unlikely(load_seq_cst(&is_changing)))
@@ -127,8 +128,8 @@ static void uncount(uint32_t as)
 }
 
 /*
- * Count a system call for a request that recorded the change number `since`. A change
- * of ids waits until uncount() (F2).
+ * Count a system call, for a request that recorded `since` as the number of the latest
+ * change of ids. A change of ids waits until uncount() (F2).
  * Return: the argument for uncount().
  */
 static uint32_t count(uint32_t since)
@@ -169,8 +170,9 @@ static bool has_fixed_ids(const struct uaio_attributes *a,
 
 /*
  * Give this thread the former ids: the file system ids, groups and effective
- * capabilities of *wanted. If the thread cannot get them, restore the thread's own.
- * Return: 0 or -ECANCELED.
+ * capabilities of *wanted.
+ * Return: 0; -ECANCELED if the thread cannot get these ids: then it has its own ids
+ * again.
  */
 static int take(const struct uaio_attributes *wanted,
 		struct uaio_former_call *call)
@@ -196,7 +198,8 @@ static int take(const struct uaio_attributes *wanted,
  * Prepare a system call for a request that was submitted before a change of ids. If the
  * call needs file ids, take the former ones. Otherwise check that the ids which the
  * call needs are still the same.
- * Return: 0, also if the former ids had all rights on files; -ECANCELED.
+ * Return: 0, also if the thread cannot get former ids that had all rights on files;
+ * -ECANCELED if it cannot get other former ids, or they are unknown.
  */
 static int go_back(uint32_t since, enum uaio_former_need need,
 		   bool is_of_process, struct uaio_former_call *call)
@@ -220,10 +223,10 @@ int uaio_former_begin_slowly(uint32_t since, enum uaio_former_need need,
 	int ret = 0;
 
 	/*
-	 * Do not count a call that needs only real ids. It sends a message and may
-	 * block for long, so a change of ids must not wait for it. If the change
-	 * interrupts the call, the kernel restarts it with the new ids. This is
-	 * harmless, because the call does not look up a path again.
+	 * Do not count a call that needs only real ids. Such a call sends a message and
+	 * may block for long, so a change of ids must not wait for the call. If the
+	 * change interrupts the call, the kernel restarts the call with the new ids.
+	 * This is harmless, because the call does not look up a path again.
 	 */
 	if (need != UAIO_NEEDS_REAL_IDS)
 		call->counted_as = count(since);

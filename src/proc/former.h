@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Former ids: requests that the program submitted before it changed its ids
+ * Former ids: requests that the program submitted before it changed its user or group
+ * ids
  *
  * setuid() and similar functions of the C library change the ids of all threads,
  * including the library's. The kernel executes a request with the ids that its
@@ -95,8 +96,9 @@ struct uaio_former_call {
  * Prepare the calling thread for the system call of a request that recorded the change
  * number `since`. is_of_process: the submitter had the process's identity. May wait
  * until a change of ids ends.
- * Return: 0; -ECANCELED: the caller must neither make the system call nor call
- * uaio_former_end(). Context: no lock is held.
+ * Return: 0; -ECANCELED if the thread cannot get the ids that the call needs: then the
+ * caller must neither make the system call nor call uaio_former_end(). Context: no lock
+ * is held.
  */
 int uaio_former_begin_slowly(uint32_t since, enum uaio_former_need need,
 			     bool is_of_process, struct uaio_former_call *call);
@@ -123,7 +125,7 @@ static inline void uaio_former_end(struct uaio_former_call *call)
 }
 
 /*
- * State of a change of all threads' ids, from uaio_former_change_begin() to
+ * A change of the user or group ids of all threads, from uaio_former_change_begin() to
  * uaio_former_change_end().
  */
 struct uaio_former_change {
@@ -134,8 +136,8 @@ struct uaio_former_change {
 /*
  * Called before the calling thread changes the ids of all threads. is_of_process: this
  * thread has the process's identity.
- * Return: 0; -EAGAIN: the thread must neither change the ids nor call
- * uaio_former_change_end().
+ * Return: 0; -EAGAIN if a counted system call does not end (F2): then the thread must
+ * neither change the ids nor call uaio_former_change_end().
  * Context: inside the library; no lock is held.
  */
 int uaio_former_change_begin(bool is_of_process,

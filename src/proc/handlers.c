@@ -187,9 +187,9 @@ void uaio_handlers_run(void)
 	uaio_entry_barrier();
 	(void)sys_sigmask(SIG_SETMASK, &first, NULL);
 	/*
-	 * If the thread was in a wait with its own signal mask (such as ppoll()), that
-	 * mask may unblock signals which the thread otherwise blocks. Let the kernel
-	 * deliver these first, then restore the thread's mask.
+	 * A wait with its own signal mask, such as ppoll(), may have let in a signal
+	 * that the thread's mask blocks. The mask `first` lets this signal in, so the
+	 * kernel has just delivered it. Now restore the thread's mask.
 	 */
 	if (first != mask)
 		(void)sys_sigmask(SIG_SETMASK, &mask, NULL);

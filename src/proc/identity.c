@@ -19,7 +19,7 @@ enum {
 
 uint32_t uaio_identities;
 
-/* atomic: the numbers that were assigned last */
+/* atomic: the numbers of the newest identity and of the newest domain */
 static uint32_t last_identity, last_domain;
 
 static struct {
@@ -98,8 +98,8 @@ static uint32_t nr_process_changes(void)
 }
 
 /*
- * Give the calling thread the number that belongs to its attributes. Context: inside
- * the library.
+ * Give the calling thread the identity (a number) that belongs to its attributes.
+ * Context: inside the library.
  */
 static void compare(void)
 {

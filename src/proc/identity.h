@@ -67,7 +67,7 @@ static inline uint32_t uaio_identity_mine(void)
 	return uaio_entry.identity;
 }
 
-/* Return: the domain of the calling thread's identity. */
+/* Return: the domain (I2) of the calling thread's identity. */
 static inline uint32_t uaio_identity_domain(void)
 {
 	return uaio_entry.domain;
@@ -112,7 +112,7 @@ extern bool (*uaio_identity_may_change)(bool is_beside_lost_threads)
 	__attribute__((visibility("hidden")));
 
 /*
- * What a call has changed: attributes or the domain of the calling thread, or
+ * What a call has changed: attributes of the calling thread, its domain (I2), or
  * attributes of all threads.
  */
 enum uaio_identity_change {
@@ -165,8 +165,8 @@ struct uaio_attributes {
 	 */
 	uint32_t caps[6];
 	/*
-	 * securebits are not queried: a thread that changes securebits gets a new
-	 * domain
+	 * securebits are no member: a thread that changes securebits gets a new domain
+	 * (I2)
 	 */
 	int32_t ioprio;
 	uint32_t nr_groups;

@@ -119,8 +119,8 @@ static bool is_taken(int fd, mode_t type)
  * Move the new descriptor fd to a high number and record it; if is_brief, only record
  * it. If the program makes system calls by its own syscall instructions, it may have
  * replaced the file meanwhile.
- * Return: the recorded descriptor; -errno; -ESTALE if the program has replaced the
- * file.
+ * Return: the recorded descriptor; -ESTALE if the program has replaced the file; or the
+ * error in fd.
  */
 static int keep_locked(int fd, mode_t type, bool is_brief)
 {
@@ -184,7 +184,8 @@ static int keep_new(make_fn *make, mode_t type, void *arg, int flags,
 	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
 	/*
 	 * relaxed: uaio_ownfds_settle() may still read 0 after this store. That happens
-	 * only in a thread that closes a descriptor which it has not opened.
+	 * only in a thread that closes a descriptor which it has not opened (ownfd.h,
+	 * I2).
 	 */
 	store_relaxed(&own.is_making, 1);
 	for (unsigned i = 0; i < TRIES && fd == -ESTALE; i++)
@@ -366,7 +367,7 @@ void uaio_ownfd_drop(bool is_ours)
 {
 	unsigned fd = 0;
 
-	/* The thread that held the lock does not exist in the child. */
+	/* Reset the lock: a thread that held the lock does not exist in the child. */
 	own.lock = (struct uaio_lock){ 0 };
 	store_relaxed(&own.is_making, 0);
 	while (uaio_ownfd_find(fd, FDS_MAX - 1, &fd)) {

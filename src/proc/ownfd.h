@@ -12,13 +12,14 @@
  *       The library moves each new descriptor to a high number at once, by duplicating
  *       it, or closes it within the same call.
  *   I2  While a new descriptor has its low number, the interposed calls that close
- *       descriptors wait (uaio_ownfds_settle()). Still, a thread may close the new
- *       descriptor, and then open another file at the same number. The thread may have
- *       checked just before, or may use its own syscall instructions. So if the number now
- *       has a file of another type, the library treats this file as the program's: the
- *       library neither keeps nor closes it.
- *   I3  The lock is held while a descriptor is opened, moved or closed, and never across
- *       a call that may block.
+ *       descriptors wait (uaio_ownfds_settle()). Still, a thread of the program may
+ *       close the new descriptor, and then open another file at the same number: the
+ *       thread may have checked just before the library opened the descriptor, or may
+ *       use its own syscall instructions. So if the number now has a file of another
+ *       type, the library treats this file as the program's: the library neither keeps
+ *       nor closes it.
+ *   I3  The lock is held while a descriptor is opened, moved or closed, and never
+ *       across a call that may block.
  *
  * Context: any thread; uaio_ownfd_has() and uaio_ownfd_find() are wait-free.
  */
@@ -35,7 +36,8 @@ int uaio_ownfd_init(void);
 
 /*
  * Open an eventfd, with a high number if possible.
- * Return: the descriptor, or -errno.
+ * Return: the descriptor; or a negative error number, such as -EMFILE if no descriptor
+ * is free, or if this thread's descriptor table is not the library's.
  */
 int uaio_ownfd_event(int flags);
 
@@ -119,7 +121,7 @@ void uaio_ownfds_quiesce(void);
 void uaio_ownfds_resume(void);
 
 /*
- * Close the copies of the library's descriptors in this thread's table, which is a new
+ * Close the library's descriptors in this thread's descriptor table, which is a new
  * copy of the library's table.
  * Context: between quiesce and resume.
  */
@@ -127,8 +129,8 @@ void uaio_ownfds_close_copies(void);
 
 /*
  * Called in a child of fork(): close the descriptors of the parent's library. is_ours:
- * the child has a copy of the library's table. If not, these numbers are other files in
- * the child, so only forget the numbers.
+ * the child has a copy of the library's descriptor table. If not, other files have
+ * these numbers in the child, so only forget the numbers.
  */
 void uaio_ownfd_drop(bool is_ours);
 

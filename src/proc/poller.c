@@ -360,9 +360,9 @@ static int wait_on(int epoll, struct epoll_event *ret_events, int max,
 }
 
 /*
- * If the eventfd is among the events, reset it: its wake-up has been seen. This wait is
- * no longer counted, so the poller may be in a new generation, whose eventfd must not
- * be reset.
+ * If the eventfd is among the events, reset the eventfd, since the thread has seen its
+ * wake-up. This wait is no longer counted, so the poller may be in a new generation,
+ * whose eventfd must not be reset.
  */
 static void clear_wake(struct uaio_poller *poller, uint32_t generation,
 		       const struct epoll_event *events, int nr)
@@ -392,8 +392,8 @@ int uaio_poller_hold(struct uaio_poller *poller, uint32_t generation,
 		epoll = fds->epoll;
 		*ret = (struct uaio_poller_hold){ fds, fds->side };
 		/*
-		 * relaxed, both: this thread holds the lock, and the poller still has
-		 * its reference
+		 * relaxed, both: this thread holds the lock, and the poller's own
+		 * reference keeps the descriptors open
 		 */
 		add_relaxed(&fds->nr_waiting[fds->side], 1);
 		add_relaxed(&fds->nr_refs, 1);
@@ -531,7 +531,8 @@ static int move_locked(struct uaio_poller *poller, struct move *move)
 	fds->side = !fds->side;
 	wake_locked(poller);
 	/*
-	 * relaxed: this thread holds the lock, and the poller still has its reference
+	 * relaxed: this thread holds the lock, and the poller's own reference keeps the
+	 * descriptors open
 	 */
 	add_relaxed(&fds->nr_refs, 1);
 	return 0;

@@ -51,7 +51,7 @@ struct uaio_poller_fds {
 	/* under lock: new waits are counted in nr_waiting[side] */
 	uint32_t side;
 	uint32_t nr_waiting[2]; /* atomic: waits on each side */
-	/* atomic: references of the poller, waits and moves */
+	/* atomic: how many references the poller, waits and moves hold */
 	uint32_t nr_refs;
 };
 
@@ -91,7 +91,7 @@ void uaio_poller_fini(struct uaio_poller *poller);
 /*
  * Open the poller, if it is not open. Only threads of the program call this: the
  * program may be closing all descriptors while a thread of the library runs.
- * Return: 0, or -errno if there are no descriptors.
+ * Return: 0; or the error of opening the descriptors, such as -EMFILE.
  */
 int uaio_poller_open(struct uaio_poller *poller);
 
@@ -157,7 +157,7 @@ struct uaio_poller_wait {
 
 /*
  * Wait for events.
- * Return: like uaio_poller_take(); 0 after the deadline; -EINTR.
+ * Return: like uaio_poller_take(); 0 after the deadline; -EINTR after a signal.
  */
 int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
 		     int max, const struct uaio_poller_wait *wait);

@@ -32,10 +32,10 @@ enum { PAGE_BYTES = 1 << 16 };
 #endif
 
 /*
- * This variable is not in the page that is wiped in a child of fork(), so the child
- * continues to count from its parent's number.
+ * How often the library was started. This variable is not in the page that is wiped in
+ * a child of fork(), so the child continues to count from its parent's number.
  */
-/* atomic: constant while the library is started */
+/* atomic: does not change once the library has started in a process */
 static uint32_t nr_starts;
 
 /* This variable is not wiped in a child of fork(), so the child keeps the count. */

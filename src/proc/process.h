@@ -28,9 +28,9 @@
 
 /*
  * Called when the library is loaded. From then on, this module counts each fork() of a
- * process in which the library is started. Then, before the fork, it calls forks()
- * without holding a lock. It does not call forks() if the fork is made by a handler
- * that interrupted the library.
+ * process in which the library is started. After counting, and before the fork, the
+ * module calls forks() without holding a lock. But forks() is not called if the fork is
+ * made by a handler that interrupted the library.
  */
 void uaio_process_load(void (*forks)(void));
 
@@ -98,7 +98,7 @@ enum uaio_engine_state uaio_engine_state(void);
  */
 bool uaio_engine_is_here(void);
 
-/* Return: whether threads may have tables of their own; takes one load. */
+/* Return: whether threads may have descriptor tables of their own; takes one load. */
 bool uaio_engine_has_many_tables(void);
 /*
  * Record that from now on threads may have descriptor tables of their own.

@@ -19,7 +19,7 @@
 enum { IDLE_S = 5 };
 
 struct call {
-	/* in the list of the agent, under the agent's lock */
+	/* node in the agent's list of calls, under the agent's lock */
 	struct list node;
 	uaio_table_act *act;
 	const void *arg;
@@ -45,10 +45,10 @@ void uaio_table_init(void)
 }
 
 /*
- * Record this thread's id, and in the lowest bit whether the thread has another table.
- * If the recorded id is not the thread's own, the thread has inherited a copy of the
- * record. Such a thread is in a child of fork(), or was made by a bare clone() and may
- * share its creator's memory.
+ * Record this thread's id, and in the lowest bit whether the thread's descriptor table
+ * is not the library's. If the recorded id is not the thread's own, the thread has
+ * inherited a copy of the record. Such a thread is in a child of fork(), or was made by
+ * a bare clone() and may share its creator's memory.
  */
 static void note(bool is_other)
 {
@@ -60,9 +60,7 @@ void uaio_table_is_mine(void)
 	note(false);
 }
 
-/*
- * The agent: executes calls for threads that have another table
- */
+/* The agent: executes calls for threads whose descriptor table is not the library's */
 
 static void end_call(struct call *call)
 {
@@ -143,8 +141,8 @@ int uaio_table_start_agent(void)
 	note(false);
 	uaio_lock(&agent.lock, UAIO_RANK_AGENT);
 	/*
-	 * The agent tests the tables of threads (ask()). If there were no agent, each
-	 * test would answer that the thread's table differs from the library's.
+	 * The agent tests which descriptor tables threads have (ask()). Without an
+	 * agent, each test would find that the thread's table is not the library's.
 	 */
 	if (!agent.has_thread)
 		ret = uaio_thread_start(serve, NULL);
@@ -174,7 +172,7 @@ long uaio_table_call(uaio_table_act *act, const void *arg, bool may_wait)
 	return call.ret;
 }
 
-/* Testing which table a thread has */
+/* Testing which descriptor table a thread has */
 
 static long open_one(const void *arg)
 {
@@ -202,7 +200,10 @@ static long close_one(const void *arg)
 	return 0;
 }
 
-/* Return: whether fd is open in this thread's table, and readable exactly if is_full. */
+/*
+ * Return: whether fd is open in this thread's descriptor table, and is readable if
+ * is_full, else not readable.
+ */
 static bool looks(int fd, bool is_full)
 {
 	static const struct timespec zero;
@@ -255,8 +256,8 @@ static __attribute__((noinline)) bool is_other_of_many(void)
 	if (uaio_entry.table >> 1 == (uint32_t)sys_gettid())
 		return uaio_entry.table & 1;
 	/*
-	 * If this thread is already inside the library, it entered before there was a
-	 * second table, so it has the library's table.
+	 * If this thread is already inside the library, it entered when there was only
+	 * one descriptor table. So it has the library's table.
 	 */
 	if (!uaio_enter())
 		return false;

@@ -134,8 +134,9 @@ static void a_call_gains_no_rights(void **state)
 	unit_thread_start(&thread, try_without_rights, since);
 	assert_int_equal(unit_thread_join(&thread), 0);
 	/*
-	 * The library records only the ids of the process's identity, so the ids of
-	 * another submitter are unknown.
+	 * The submitter of this request had another identity than the process. The
+	 * library has recorded only the process's user and group ids, so the
+	 * submitter's are unknown.
 	 */
 	assert_int_equal(
 		uaio_former_begin(since[1], UAIO_NEEDS_FILE_IDS, false, &call),

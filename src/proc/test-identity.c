@@ -63,8 +63,8 @@ static long change_domain(void *arg)
 	assert_int_not_equal(first, UAIO_IDENTITY_OF_PROCESS);
 	assert_int_not_equal(uaio_identity_domain(), 0);
 	/*
-	 * Even if all attributes that can be queried are equal, a change of the
-	 * security domain makes a new identity.
+	 * A thread that changes its security domain gets a new identity, even if all
+	 * attributes that can be queried stay equal.
 	 */
 	uaio_identity_changed(UAIO_CHANGED_DOMAIN);
 	assert_int_not_equal(uaio_identity_mine(), first);

@@ -54,15 +54,15 @@ uint32_t uaio_threads_nr_binds; /* written under bound.lock */
  * The C library's own count of threads, by which it detects that the last thread ends;
  * NULL if the C library has no such symbol. The count does not include a main thread
  * that has ended. Debuggers use the symbol, too, so it is not likely to change. Reading
- * it takes no system call and no descriptor.
+ * the count takes no system call and no descriptor.
  */
 static const unsigned *nr_threads; /* immutable after load */
 
 /*
  * Counts of the library's threads. Atomic, relaxed unless a comment says otherwise. The
  * creator counts a thread once it exists, and the thread uncounts itself before it
- * ends. So the count never exceeds the number of threads. If it equals the number of
- * threads in the process, no thread is the program's.
+ * ends. So the count never exceeds the number of threads. If the count equals the
+ * number of threads in the process, no thread is the program's.
  */
 static struct uaio_thread_counts counts;
 /*
@@ -80,7 +80,7 @@ void uaio_threads_forget(void)
 	counts = (struct uaio_thread_counts){ 0 };
 	told = NULL;
 	/*
-	 * The parent's threads, one of which may have held the lock, do not exist in
+	 * Reset the lock: a thread of the parent that held the lock does not exist in
 	 * the child.
 	 */
 	bound.lock = (struct uaio_lock){ 0 };
@@ -178,8 +178,8 @@ int uaio_threads_bind(const struct uaio_cpus *cpus)
 	uaio_lock(&bound.lock, UAIO_RANK_BOUND);
 	bound.cpus = is_any ? *cpus : load_mask;
 	/*
-	 * relaxed: other threads only compare this number; they read the set of
-	 * processors under the lock
+	 * relaxed: other threads only compare this number with an old one; they read
+	 * the set of processors under the lock
 	 */
 	store_relaxed(&uaio_threads_nr_binds, uaio_threads_nr_binds + 1);
 	uaio_unlock(&bound.lock, UAIO_RANK_BOUND);

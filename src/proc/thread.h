@@ -31,9 +31,9 @@ void uaio_threads_init(void);
 
 /*
  * Start a thread that runs main(arg).
- * Return: 0; -EAGAIN if the thread cannot be created; in a child of vfork(), since the
- * thread would outlive the child in its parent's memory; and if this thread, and so the
- * new thread, has another descriptor table than the library.
+ * Return: 0; -EAGAIN if the thread cannot be created. Also -EAGAIN in a child of
+ * vfork(), since the thread would outlive the child in its parent's memory; and if this
+ * thread, and so the new thread, has another descriptor table than the library.
  * Context: any thread. It may hold only a lock under which it records that the new
  * thread exists.
  */
@@ -113,7 +113,7 @@ static inline void uaio_thread_follow(uint32_t *seen)
 {
 	/*
 	 * relaxed: a request that the client submits later reaches the worker through a
-	 * lock
+	 * lock, so before that request the worker sees the new value
 	 */
 	if (unlikely(load_relaxed(&uaio_threads_nr_binds) != *seen))
 		uaio_thread_follow_slowly(seen);
@@ -135,7 +135,10 @@ uint64_t uaio_thread_nr_sleeps(void);
  */
 void uaio_thread_begin(const char *name);
 
-/* Called last by the main function of a thread. */
+/*
+ * Called last by the main function of a thread of the library: the thread is no longer
+ * counted.
+ */
 void uaio_thread_end(void);
 
 #endif /* UAIO_PROC_THREAD_H */
