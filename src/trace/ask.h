@@ -32,12 +32,13 @@
 enum {
 	UAIO_TRACE_ASKERS = 4,
 	/*
-	 * A thread with its own block (live/layout.h) writes to the lane with the
-	 * block's index.
+	 * A thread with its own block of counts (live/layout.h) writes its records to
+	 * the lane (ring.h) with the block's index.
 	 */
 	UAIO_TRACE_OWN_LANES = 64,
 	/*
-	 * A thread without its own block claims one of these lanes for each record.
+	 * A thread without its own block claims one of these further lanes for each
+	 * record, and frees the lane afterwards.
 	 */
 	UAIO_TRACE_SHARED_LANES = 16,
 };
@@ -45,7 +46,7 @@ enum {
 struct uaio_trace_asker {
 	/*
 	 * atomic: id of the process that holds the tool's ring open: the tool itself,
-	 * or a child of the tool; 0: the asker is free
+	 * or a child of the tool; 0: no tool uses this slot
 	 */
 	uint32_t pid;
 	/* descriptor number of the ring in the process `pid` */

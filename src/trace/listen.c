@@ -31,11 +31,14 @@ struct tracer {
 	/* owned: a withdrawn ring, to be unmapped; or NULL */
 	struct uaio_trace_ring *withdrawn;
 	/*
-	 * id of the process that holds the tool's ring open, and this process's
-	 * descriptor of the ring
+	 * id of the process that holds the tool's ring open, and the ring's descriptor
+	 * in that process
 	 */
 	uint32_t pid, fd;
-	/* the asker's `number` when the process last answered */
+	/*
+	 * value of `number` of the asker (the tool's slot, ask.h) when the process last
+	 * answered
+	 */
 	uint32_t number;
 	uint64_t dev, ino;
 };
@@ -48,17 +51,17 @@ static struct {
 
 	/* atomic */
 	uint32_t is_looking;
-	/* when this process last checked the askers, in cycles */
+	/* when this process last checked the askers (slots of tools, ask.h), in cycles */
 	uint64_t looked;
-	/* how many records were dropped, as no shared lane was free */
+	/* how many records were dropped, as no shared lane (ask.h) was free */
 	uint64_t nr_unwritten;
 
 	struct tracer tracers[UAIO_TRACE_ASKERS];
 } listening;
 
 /*
- * For each lane whether a thread writes to it. Each word has its own cache line, so
- * that writers do not delay each other.
+ * For each lane (ring buffer of records, ring.h): whether a thread writes to the lane.
+ * Each word has its own cache line, so that writers do not delay each other.
  */
 static struct {
 	alignas(64) uint32_t is_writing; /* atomic */
@@ -229,7 +232,7 @@ static bool look_at(struct tracer *tracer, struct uaio_trace_asker *asker)
 }
 
 /*
- * Check all askers.
+ * Check all askers: the slots in which tools ask for a trace (ask.h).
  * Return: as for uaio_listen().
  */
 static __attribute__((noinline)) bool look(uint64_t now)
@@ -243,8 +246,8 @@ static __attribute__((noinline)) bool look(uint64_t now)
 	if (xchg_acquire(&listening.is_looking, 1))
 		return true;
 	/*
-	 * [MB:trace-ask] acquire: changes of askers are visible. Pairs with the tool's
-	 * ask().
+	 * [MB:trace-ask] acquire: changes of askers (ask.h) are visible. Pairs with the
+	 * tool's ask().
 	 */
 	nr_seen = load_acquire(&uaio_listening.ask->nr_changes);
 	for (unsigned i = 0; i < UAIO_TRACE_ASKERS; i++) {
@@ -285,7 +288,8 @@ bool uaio_listen_look(uint64_t now)
 
 /*
  * Announce that this thread writes to rings.
- * Return: the index of its lane; NR_WRITERS if all shared lanes are in use.
+ * Return: the index of the thread's lane (ring.h); NR_WRITERS if all shared lanes are
+ * in use.
  */
 static unsigned begin(unsigned writer)
 {
@@ -319,8 +323,8 @@ static unsigned begin(unsigned writer)
 static void end(unsigned place)
 {
 	/*
-	 * [MB:trace-writer] release: the record that this thread has written. Pairs
-	 * with forget(); for a shared lane also with begin().
+	 * [MB:trace-writer] release: publishes the record that this thread has written.
+	 * Pairs with forget(); for a shared lane also with begin().
 	 */
 	store_release(&writers[place].is_writing, 0);
 }

@@ -37,13 +37,17 @@
  */
 struct uaio_listening {
 	_Alignas(64) struct uaio_trace_ask
-		/* does not change while the library runs; NULL: tools cannot ask */
+		/*
+		 * the area in which tools ask for a trace; does not change while the
+		 * library runs; NULL: tools cannot ask
+		 */
 		*ask;
 	/* atomic */
-	/* value of nr_changes at the last check of the askers */
+	/* value of ask->nr_changes when the process last checked the askers */
 	uint32_t nr_seen;
 	/*
-	 * number of askers whose ring is attached, or which must be checked again
+	 * number of askers (slots of tools, ask.h) whose ring is attached, or which
+	 * must be checked again
 	 */
 	uint32_t nr_rings;
 };
@@ -89,7 +93,7 @@ void uaio_listen_write(struct uaio_trace_record *record, unsigned writer);
 
 /*
  * Write the name of a file to all rings.
- * Return: false if some ring had no room, or all shared lanes were in use.
+ * Return: false if some ring had no room, or all shared lanes (ask.h) were in use.
  */
 bool uaio_listen_write_name(const struct uaio_trace_name *name,
 			    unsigned writer);

@@ -46,7 +46,10 @@ enum { UAIO_TRACE_VERSION = 4 };
 
 enum {
 	UAIO_TRACE_LANES = 256,
-	/* Records of a lane: a million requests a second fill it in 16 ms. */
+	/*
+	 * Number of records in a lane (ring buffer): a million requests a second fill a
+	 * lane in 16 ms.
+	 */
 	UAIO_TRACE_RECORDS = 16384,
 };
 

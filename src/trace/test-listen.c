@@ -120,8 +120,8 @@ static void keep(const struct uaio_traced *traced, void *arg)
 	got.pid = traced->pid;
 	got.tid = traced->tid;
 	/*
-	 * In a lane that only one thread uses, records are in order, and none occurs
-	 * twice.
+	 * In a lane (ring.h) that only one thread uses, records are in order, and none
+	 * occurs twice.
 	 */
 	if (!got.last.len || writer >= NR_OWN)
 		return;

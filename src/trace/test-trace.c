@@ -436,8 +436,8 @@ static long put_many(void *arg)
 }
 
 /*
- * For each thread, the number of its last record that was read. These numbers must
- * increase.
+ * For each thread, the number in its last record that was read. The numbers in a
+ * thread's records must increase.
  */
 struct seen {
 	uint32_t tids[NR_THREADS + 1];

@@ -96,7 +96,7 @@ void uaio_trace_init(void)
 	uaio_listen_init();
 }
 
-/* Return: the lane that this thread has claimed in this program; or NULL. */
+/* Return: the lane (ring.h) that this thread has claimed since its last exec; or NULL. */
 static struct uaio_trace_lane *lane_of_thread(void)
 {
 	return uaio_entry.lane ? &trace.ring->lanes[uaio_entry.lane - 1] : NULL;
@@ -107,15 +107,15 @@ static unsigned place_of(const struct uaio_trace_lane *lane)
 	return (unsigned)(lane - trace.ring->lanes);
 }
 
-/* Return: the lane that this thread claimed before its last exec; or NULL. */
+/* Return: the lane (ring.h) that this thread claimed before its last exec; or NULL. */
 static struct uaio_trace_lane *find_own(uint32_t me)
 {
 	for (unsigned i = 0; i < UAIO_TRACE_LANES; i++) {
 		struct uaio_trace_lane *lane = &trace.ring->lanes[i];
 
 		/*
-		 * relaxed, both: if a lane has these values, this thread itself has
-		 * written them
+		 * relaxed, both: if a lane has this thread's id and process, this
+		 * thread itself has written the two values
 		 */
 		if (load_relaxed(&lane->owner) == me &&
 		    load_relaxed(&lane->pid) == trace.pid)
@@ -132,8 +132,8 @@ static __attribute__((noinline)) struct uaio_trace_lane *take_lane(void)
 	for (unsigned i = 0; i < UAIO_TRACE_LANES && !lane; i++) {
 		nobody = 0;
 		/*
-		 * [MB:trace-lane] acquire: a former owner's records were read. Pairs
-		 * with the tracer's release_lane().
+		 * [MB:trace-lane] acquire: the tracer has read the records of the
+		 * lane's former owner. Pairs with the tracer's release_lane().
 		 */
 		if (!load_relaxed(&trace.ring->lanes[i].owner) &&
 		    cas_acquire(&trace.ring->lanes[i].owner, &nobody, me))
@@ -146,8 +146,8 @@ static __attribute__((noinline)) struct uaio_trace_lane *take_lane(void)
 }
 
 /*
- * Return: the thread's lane. If the tracer wrongly believed that the thread is gone,
- * claim a new lane.
+ * Return: the thread's lane (ring.h). If the tracer has freed this lane, wrongly
+ * believing that the thread is gone, claim a new lane.
  */
 static struct uaio_trace_lane *my_lane(void)
 {

@@ -57,7 +57,7 @@ uint64_t uaio_trace_new_number(void);
 void uaio_trace_name_again(void);
 
 /*
- * Write a file's name to a lane of a ring; the calling thread owns the lane.
+ * Write a file's name to a lane (ring.h) of a ring; the calling thread owns the lane.
  * Return: false if the lane has no room.
  */
 bool uaio_trace_put_name_in(struct uaio_trace_ring *ring, unsigned lane,
@@ -87,19 +87,22 @@ int uaio_trace_load(void);
  */
 int uaio_trace_map(int fd, struct uaio_trace_ring **ret_ring);
 
-/* Called each time the library starts, also in a child of fork(). */
+/*
+ * Called each time the library starts, also in a child of fork(): no tool is attached
+ * yet (listen.h).
+ */
 void uaio_trace_init(void);
 
 /*
- * Return: the next free record of this thread's lane. The caller fills it in and
- * publishes it by uaio_trace_put(). NULL: the lane is full; the record was counted as
- * lost.
+ * Return: the next free record of this thread's lane (ring.h). The caller fills in the
+ * record, and publishes it by uaio_trace_put(). NULL: the lane is full; one record was
+ * counted as lost.
  */
 struct uaio_trace_record *uaio_trace_next(void);
 void uaio_trace_put(void);
 
 /*
- * Write the name of a file to this thread's lane.
+ * Write the name of a file to this thread's lane (ring.h).
  * Return: false if there is no room.
  */
 bool uaio_trace_put_name(const struct uaio_trace_name *name);
