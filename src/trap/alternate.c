@@ -49,8 +49,8 @@ enum {
 	PAGE = 4096,
 	RED_ZONE = 128,
 	/*
-	 * size of a lent stack: enough for a signal frame with all registers, and for
-	 * on_trap()
+	 * size of the alternate stack that the library lends to a thread (I3): enough
+	 * for a signal frame with all registers, and for on_trap()
 	 */
 	LENT_BYTES = 32 << 10,
 	/*
@@ -131,8 +131,8 @@ void uaio_trap_take_back(struct uaio_trap_thread *self)
 	if (likely(!self->is_lent) || self->is_off_alternate)
 		return;
 	/*
-	 * Disable the lent stack only if the kernel still has it: the return from a
-	 * handler may have restored another stack.
+	 * Disable the lent stack only if it is still the thread's alternate stack in
+	 * the kernel: the return from a handler may have restored another one.
 	 */
 	if ((uintptr_t)ask_kernel().ss_sp == self->top - LENT_BELOW)
 		set(self, &none);

@@ -74,7 +74,7 @@ static const char *map_files(const char *path)
 		       : "there is no memory to execute near it";
 }
 
-/* gcc before version 11 lacks __builtin_thread_pointer(). */
+/* Uses assembly, as gcc before version 11 lacks __builtin_thread_pointer(). */
 static long thread_pointer(void)
 {
 	long pointer;
@@ -89,7 +89,7 @@ static long thread_pointer(void)
  */
 static void leave_rseq(void)
 {
-	/* These symbols exist in glibc 2.35 and newer. */
+	/* glibc registers an rseq area, and has these symbols, since version 2.35. */
 	const ptrdiff_t *offset = dlsym(RTLD_DEFAULT, "__rseq_offset");
 	const unsigned *bytes = dlsym(RTLD_DEFAULT, "__rseq_size");
 
@@ -109,8 +109,8 @@ static void take_name(const char *path)
 /* Making the program's initial stack, as the kernel does in execve() */
 
 /*
- * Return: the auxiliary vector that the kernel passed. It follows argv and the
- * environment in memory.
+ * Return: the auxiliary vector that the kernel passed, which is in memory after argv
+ * and the environment.
  */
 static const Elf64_auxv_t *auxv_behind(char **argv)
 {

@@ -322,7 +322,7 @@ static long start_child(struct uaio_trap_thread *self, long nr, const long a[6])
 	const uint64_t usual = self->target;
 	long ret;
 
-	/* Enable the alternate stack again (also in the child); block all signals. */
+	/* Enable the alternate stack again, also for the child; block all signals. */
 	if (self->is_off_alternate)
 		uaio_trap_return_alternate(self);
 	switch (nr) {
@@ -450,7 +450,7 @@ static long read_link(struct uaio_trap_thread *self, const long a[6],
 
 /*
  * Return: how many bytes of the mapping are in the file. Access to pages of the mapping
- * behind the file's end raises SIGBUS.
+ * after the file's end raises SIGBUS.
  */
 static uint64_t file_bytes(const long a[6])
 {
@@ -553,7 +553,7 @@ static long answer_call(struct uaio_trap_thread *self, long nr, const long a[6])
 	case SYS_setresgid:
 	case SYS_setgroups: return change_ids(nr, a);
 	default:
-		/* The slot (site.h) has checked only the lower 16 bits of nr. */
+		/* The slot has checked only the lower 16 bits of nr (uaio_trap_served). */
 		if (nr < 0 || nr >= UAIO_TRAP_SERVED_BYTES)
 			return pass(self);
 		/*
@@ -573,9 +573,7 @@ static long answer(int low, const long a[6])
 
 	(void)low;
 	uaio_trap_look(self);
-	/*
-	 * If the handler of a fault has ended, use the library's whole stack again.
-	 */
+	/* If a fault's handler (signal.h, I3) has ended, use the whole stack again. */
 	if (unlikely(self->nested_below) && !uaio_trap_is_nested(self)) {
 		self->stack = self->top;
 		self->nested_below = 0;

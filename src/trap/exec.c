@@ -56,7 +56,8 @@ static char *put_hex(char *to, uint64_t value)
  * Execute the file of this process again, the command `uaio`. The new `uaio` then
  * becomes the program. All signals stay blocked until the program starts, so that they
  * go to the program. An environment variable carries the program's signal mask.
- * Return: -errno; signals then stay blocked until the thread leaves the library.
+ * Return: only on failure, the error of execve(2); signals then stay blocked until the
+ * thread leaves the library.
  */
 static long execute_ours(struct uaio_trap_thread *self, const char *path,
 			 long argv, const struct uaio_trap_environ *env)
@@ -127,7 +128,8 @@ static bool is_once_more(struct uaio_trap_thread *self, const long a[6])
 /*
  * Execute a program, under the trap if possible. is_again: the call is a repeated one
  * (once_more()), so execute the program directly.
- * Return: -errno.
+ * Return: only on failure; -EINTR if the thread may have to repeat the call, or another
+ * error.
  */
 static long execute(struct uaio_trap_thread *self, long nr, const long a[6],
 		    bool is_again)

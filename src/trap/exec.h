@@ -41,8 +41,8 @@ void uaio_trap_exec_filtered(void);
 
 /*
  * Serve the program's system calls execve and execveat.
- * Return: -errno; or the call's number: the thread must run pending signal handlers,
- * and then repeat the call.
+ * Return: the error, if the program cannot be executed; or the call's number, if the
+ * thread must run pending signal handlers and then repeat the call.
  */
 long uaio_trap_exec(struct uaio_trap_thread *self, long nr, const long a[6]);
 
@@ -74,7 +74,8 @@ void uaio_trap_environ_begin(char **envp);
 bool uaio_trap_environ_wants_all(void);
 
 /*
- * Called when the loader's variables in envp have the values that the program will see.
+ * Called when the loader's variables in envp have the values that the program will see:
+ * record which of the values differ from the original ones.
  */
 void uaio_trap_environ_hidden(char **envp);
 

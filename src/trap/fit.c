@@ -56,8 +56,9 @@ static bool is_same(const struct object *object, int fd)
 }
 
 /*
- * Open the file without sys_openat(), which makes no system call that a seccomp filter
- * may forbid (calls.h). This is safe, as the loader has already made the same call.
+ * Open the file, but not by sys_openat(), which makes no system call if a seccomp
+ * filter may forbid the call (calls.h). The call here is safe, as the loader has
+ * already made the same call.
  */
 static int open_to_read(const char *path)
 {

@@ -317,7 +317,7 @@ long uaio_trap_signals_begin(void)
 			 (long)&signals.given[SIGSYS], MASK_BYTES, 0, 0);
 }
 
-/* Serving the program's system calls on signals */
+/* Serving rt_sigaction and rt_sigprocmask, by which the program sets handlers and masks */
 
 void uaio_trap_block(struct uaio_trap_thread *self)
 {

@@ -57,14 +57,14 @@ static inline bool uaio_trap_is_all(uint64_t mask)
 
 /*
  * Install the handler for SIGSYS.
- * Return: 0 or -errno.
+ * Return: 0, or the error of rt_sigaction(2).
  */
 long uaio_trap_signals_begin(void);
 
 /*
  * Called while nested_below is not 0: a fault in the library has called a handler (I3).
- * Return: whether this handler makes the current system call. False if it has ended by
- * siglongjmp(), and the program makes the call.
+ * Return: whether this handler makes the current system call. False if the handler has
+ * ended by siglongjmp(), so that code outside the handler makes the call.
  */
 bool uaio_trap_is_nested(const struct uaio_trap_thread *self);
 
@@ -129,7 +129,10 @@ void uaio_trap_lend_if_unmapped(struct uaio_trap_thread *self, uint64_t addr,
 bool uaio_trap_sigaltstack(struct uaio_trap_thread *self, const long a[6],
 			   long *ret);
 
-/* Take back a lent stack. Called when the thread is about to unblock signals. */
+/*
+ * Take back the alternate stack that the library has lent to the thread (alternate.c,
+ * I3). Called when the thread is about to unblock signals.
+ */
 void uaio_trap_take_back(struct uaio_trap_thread *self);
 
 /*

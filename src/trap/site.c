@@ -12,7 +12,7 @@
 #include "trap/thread.h"
 
 enum {
-	/* the number of slots, a power of two */
+	/* the number of slots (site.h), a power of two */
 	SLOTS = 4096,
 	PROBES = 64,
 	PAGE = 4096,
@@ -22,12 +22,12 @@ enum {
 	/* how many bytes two short jumps reach, one after the other */
 	FAR = 2 * (NEAR + SHORT_BYTES),
 	JUMP_BYTES = 5,
-	/* size of the code that all slots share */
+	/* size in bytes of the code that all slots (site.h) share */
 	CODE_BYTES = PAGE,
 	HOP_BYTES = 16,
 	/* the greatest number of mappings whose code may be changed */
 	CODES_MAX = 512,
-	/* the greatest number of mappings with hops (site.h) */
+	/* the greatest number of mappings with hops: jumps to slots (site.h) */
 	HOPS_MAX = 8,
 	STEP = 1 << 24,
 	HINTS = 96,
@@ -40,11 +40,14 @@ enum {
 struct slot {
 	/* address at which the program continues after the call */
 	uint64_t ret;
-	/* address of the syscall instruction in the slot's code */
+	/* address of the slot's own syscall instruction, which makes the call unchanged */
 	uint64_t pass;
-	/* atomic: address of the site that uses this slot; 0: the slot is free */
+	/*
+	 * atomic: address of the site (the program's syscall instruction) that uses
+	 * this slot; 0: the slot is free
+	 */
 	uint64_t site;
-	/* atomic: whether the library has tried to patch the site */
+	/* atomic: whether the library has tried to patch the site into a jump */
 	uint32_t is_tried;
 };
 
@@ -301,7 +304,7 @@ FOREIGN static bool may_change(uint64_t site)
 	return false;
 }
 
-/* Return: a hop of the slot, near enough for a jump from the padding; or NULL. */
+/* Return: a hop (jump to the slot) that a jump from the padding can reach; or NULL. */
 FOREIGN static const uint8_t *hop_near(const uint8_t *padding, unsigned slot)
 {
 	for (unsigned i = 0; i < sites.nr_hops; i++) {
@@ -371,9 +374,9 @@ FOREIGN static size_t padding_at(const uint8_t *code, size_t room)
 }
 
 /*
- * Padding after a site, for the site's jumps. `padding` is for the long jump to a hop.
- * If a short jump from the site does not reach `padding`, `relay` is for a second short
- * jump.
+ * How a site (syscall instruction) reaches its slot. `padding` is padding after a
+ * function, for a long jump to a hop. If a short jump from the site does not reach
+ * `padding`, `relay` is for a second short jump.
  */
 struct way {
 	uint8_t *padding;
@@ -390,7 +393,7 @@ FOREIGN static bool is_near(const uint8_t *from, const uint8_t *to)
 }
 
 /*
- * Find padding for the jumps from the site to a hop.
+ * Find padding for the jumps that lead from the site (syscall instruction) to a hop.
  * Return: whether padding was found.
  */
 FOREIGN static bool find_way(uint8_t *site, struct way *way)

@@ -52,7 +52,8 @@ extern const uint8_t uaio_trap_slot_call[] HIDDEN, uaio_trap_slot_ret[] HIDDEN;
 #undef HIDDEN
 
 /*
- * Make the slots, and hops that jumps from the code in [low, high) can reach.
+ * Make the slots, and the hops (jumps to the slots) that jumps from the code in [low,
+ * high) can reach.
  * Return: false if there is no memory for the slots and hops, or the memory cannot be
  * made executable.
  */
@@ -83,7 +84,8 @@ void uaio_trap_may_not_change(uint64_t low, uint64_t high);
 void uaio_trap_forget_changing(void);
 
 /*
- * Find or take the slot of a site, and try to patch the site's instruction into a jump.
+ * Find the slot of a site (syscall instruction), or give the site a free slot. Try to
+ * patch the instruction into a jump.
  * Return: the slot's address; 0 if no slot is free. Context: fs has the program's
  * value, all signals are blocked, system calls are not trapped.
  */

@@ -33,7 +33,7 @@
 #define T_ALTERNATE_BYTES 192
 #define T_ENTRY_MASK 200
 
-/* Size of the code of one slot, in bytes. */
+/* Size of the code of one slot (site.h), in bytes. */
 #define SLOT_BYTES 64
 
 /*

@@ -24,7 +24,7 @@
 #include "trap/site.h"
 
 enum {
-	/* how many bytes of its own stack a donor (thread.h) uses */
+	/* how many bytes of a donor's stack the donor thread (thread.h) itself uses */
 	DONOR_BYTES = 16 << 10,
 	SET_DISPATCH = 59, /* PR_SET_SYSCALL_USER_DISPATCH */
 };
@@ -111,7 +111,10 @@ static void *be_donor(void *arg)
 
 	uaio_sleep_own();
 	fill(thread, (uintptr_t)__builtin_frame_address(0) - DONOR_BYTES);
-	/* [MB:donor] release: the record is filled in. Pairs with new_thread(). */
+	/*
+	 * [MB:donor] release: the donor has filled in the record. Pairs with
+	 * new_thread().
+	 */
 	store_release(&thread->is_born, 1);
 	uaio_wake(&thread->is_born, 1);
 	for (;;)
@@ -208,7 +211,7 @@ bool uaio_trap_exit(struct uaio_trap_thread *self, long *code)
 
 	/*
 	 * The record of a process that shares the program's memory is never reused: its
-	 * tid stays TAKEN, as it also does if the process is killed.
+	 * tid stays TAKEN. It would stay TAKEN, too, if the process were killed.
 	 */
 	if (self->is_process)
 		return false;
@@ -299,7 +302,7 @@ long uaio_trap_clone(struct uaio_trap_thread *self, uint64_t flags,
 {
 	/*
 	 * The parent forgets its vfork(), as the child has ended. A child of vfork()
-	 * must not create a child: it would need a record of its own.
+	 * must not create a child, which would need a record of its own.
 	 */
 	if (self->vforking_pid && sys_getpid() == self->vforking_pid)
 		self->vforking_pid = 0;

@@ -26,7 +26,10 @@
 
 #include "trap/state.h"
 
-/* size of a donor's stack in bytes */
+/*
+ * size in bytes of the stack of a donor, on which the program's thread executes the
+ * library
+ */
 enum { UAIO_TRAP_STACK_BYTES = 512 << 10 };
 
 struct uaio_trap_thread {
@@ -44,7 +47,8 @@ struct uaio_trap_thread {
 	uint8_t selector;
 	uint8_t is_inside;
 	/*
-	 * all signals are blocked, because a handler of the program waits (signal.h)
+	 * all signals are blocked, because a handler of the program waits to be run
+	 * (signal.h)
 	 */
 	uint8_t is_pending;
 	/* the thread was on its alternate stack when it entered the library */
@@ -70,9 +74,9 @@ struct uaio_trap_thread {
 	uint64_t entry_mask;
 
 	/*
-	 * For signal.c. top: the top of the library's stack. nested_below: usually 0.
-	 * After a fault in the library, while the program's handler runs (signal.h,
-	 * I3), it is the program's stack pointer at the time of the fault.
+	 * For signal.c. top: the top of the library's stack. nested_below: the
+	 * program's stack pointer at the time of a fault in the library, while the
+	 * program's handler for this fault runs (signal.h, I3); otherwise 0.
 	 */
 	uint64_t top, nested_below;
 
@@ -87,7 +91,10 @@ struct uaio_trap_thread {
 	 * The main thread's record has the thread's id from the start.
 	 */
 	uint32_t tid;
-	/* atomic: whether the donor has begun to run */
+	/*
+	 * atomic: set once the donor (a thread of the library that only sleeps) has
+	 * filled in this record
+	 */
 	uint32_t is_born;
 	/*
 	 * id of the process that has just called vfork(), or fork(); 0: none. The next
@@ -101,10 +108,10 @@ struct uaio_trap_thread {
 	bool is_process;
 	/* the thread has yet to take over its creator's identity */
 	bool inherits;
-	/* the thread may have a lent stack (alternate.c) */
+	/* the library may have lent the thread an alternate stack (alternate.c, I3) */
 	bool is_lent;
 	/*
-	 * identity of the thread's creator, and the domain in this identity
+	 * identity of the thread's creator, and this identity's domain
 	 * (proc/identity.h)
 	 */
 	uint32_t identity, domain;
@@ -134,14 +141,16 @@ struct uaio_trap_thread *uaio_trap_first_thread(void);
 /*
  * Called inside the library for a clone() with these arguments: prepare the child, and
  * set self->target to the code that makes the call.
- * Return: 0 or -errno.
+ * Return: 0; -EINVAL if a new thread gets no stack; -EAGAIN: there is no memory for a
+ * record, or the caller is a child of vfork() or another process that shares the
+ * program's memory.
  */
 long uaio_trap_clone(struct uaio_trap_thread *self, uint64_t flags,
 		     uint64_t stack_end);
 
 /*
- * Called first in each system call. If the call is the first one in a child of fork(),
- * adapt the record to the child.
+ * Called at the beginning of each system call that the library serves. If this call is
+ * the first one in a child of fork(), adapt the record to the child.
  */
 void uaio_trap_look(struct uaio_trap_thread *self);
 

@@ -36,7 +36,7 @@
 struct uaio_trap_ops {
 	/*
 	 * Serve a system call of the program.
-	 * Return: its result, or -errno.
+	 * Return: its result; a negative error number if it fails.
 	 */
 	long (*call)(long nr, const long args[6]);
 	/*
