@@ -22,12 +22,14 @@ struct uaio_req;
 
 /*
  * Decide what req has to wait for. req is PREPPED (not waiting yet), and its first try
- * did not complete it. next, outcome: what the try returned. If req parks, the caller
- * has called uaio_ready_expect() (ready.h). Also stores in req how many bytes the try
- * transferred, and starts a linked timer.
+ * did not complete it. next, outcome: what the try returned. If next says that req
+ * parks (uaio_next_parks()), the caller has called uaio_ready_expect() (ready.h). If
+ * uaio_place() then decides that req does not park, uaio_place() undoes that call. Also
+ * stores in req how many bytes the try transferred, and starts a linked timer.
  * Return: 0, with the decision in *ret_next and req->next. If the decision is
- * WAIT_ORDER, req already waits, and no longer belongs to the caller. -errno: req has
- * to complete with this error, as one of its two files (splice) is gone.
+ * WAIT_ORDER, req already waits, and no longer belongs to the caller. -EBADF: one of
+ * the two files of a splice is not open; -EAGAIN: memory or a descriptor is refused.
+ * After an error, the caller completes req with this error.
  */
 int uaio_place(struct uaio_req *req, enum uaio_next next,
 	       const struct uaio_outcome *outcome, enum uaio_next *ret_next);

@@ -117,14 +117,15 @@ void uaio_natives_init(void);
 void uaio_natives_reset(void);
 #endif
 
-/* How a thread of the client submits a request */
+/* How a thread of the client submits a request to the kernel */
 enum uaio_native_way {
+	/* not at all: the request is not native, or a worker may submit it */
 	UAIO_NATIVE_NOT,
 	/*
 	 * with RWF_NOWAIT: the kernel hands back a request for which it would wait
 	 */
 	UAIO_NATIVE_NOWAIT,
-	/* the call may wait while the kernel finds free blocks */
+	/* without RWF_NOWAIT: the call may wait while the kernel finds the file's blocks */
 	UAIO_NATIVE_BLOCKING,
 };
 
@@ -141,15 +142,16 @@ enum uaio_native_way uaio_native_way(const struct uaio_req *req);
 bool uaio_native_is_refused(const struct uaio_group *group);
 
 /*
- * Return: whether a worker may submit req, which it has made RUNNING to execute it.
- * This holds for in-place writes that wait for blocks, large requests, and requests of
- * a file server.
+ * Return: whether a worker, which is about to execute req, may submit req to the kernel
+ * instead. req is RUNNING. True only for three kinds of requests: writes for which the
+ * kernel may first have to find the file's blocks; large requests on a disk; and small
+ * requests on a file server (FUSE, NFS).
  */
 bool uaio_native_suits_worker(const struct uaio_req *req);
 
 /*
  * Return: whether the kernel never hands requests of the file back, so that each result
- * is final. True for files of a file server.
+ * is final. True for files on a file server (FUSE, NFS).
  */
 bool uaio_native_is_final(const struct uaio_file *file);
 

@@ -60,8 +60,8 @@ static bool waits_with_mistake(const struct uaio_sqe *sqe, int fd,
 }
 
 /*
- * Return: whether the request fails at once if its socket listens. Accepts and requests
- * with polls_first do not fail.
+ * Return: whether the request would fail at once on a listening socket. Accepts, and
+ * requests with polls_first, would not.
  */
 static bool fails_where_it_listens(const struct uaio_sqe *sqe)
 {
@@ -251,7 +251,10 @@ static enum uaio_first sock_first(const struct uaio_sqe *sqe, int fd)
 	return sqe->call_flags & MSG_DONTWAIT ? UAIO_FIRST_NOW : UAIO_FIRST_TRY;
 }
 
-/* Return: whether a multishot send fails at once, as its socket listens. */
+/*
+ * Return: whether the request is a bundle of sends, the only kind of multishot send, on
+ * a listening socket. There a send fails at once.
+ */
 static bool bundle_fails_at_once(const struct uaio_sqe *sqe, int fd)
 {
 	return sqe->is_multishot && is_write(sqe) &&

@@ -9,9 +9,7 @@
 #include "patch/code.h"
 
 enum {
-	/*
-	 * number of io_uring_setup: 425; io_uring_enter and io_uring_register follow
-	 */
+	/* number of io_uring_setup; io_uring_enter and io_uring_register follow */
 	SETUP = 0x1a9,
 	REGISTER = 0x1ab,
 };
@@ -222,7 +220,10 @@ static size_t steps_to(const struct uaio_function *function, uintptr_t addr,
 	return at == addr ? nr : 0;
 }
 
-/* Return: whether the instruction may be moved to a trampoline, or loads the number. */
+/*
+ * Return: whether the instruction may move to the trampoline, or only sets eax. The
+ * trampoline itself loads the system call's number into eax.
+ */
 static bool is_movable_or_sets(uintptr_t at, size_t length)
 {
 	const uint8_t *code = (const uint8_t *)at;
@@ -235,7 +236,7 @@ static bool is_movable_or_sets(uintptr_t at, size_t length)
 		to == UAIO_INSN_NUMBER_REG);
 }
 
-/* *ret_site: instructions up to the call. Return: whether a jump may overwrite them. */
+/* *ret_site: instructions up to `call`. Return: whether a jump may overwrite them. */
 static bool fit(const struct search *search, const struct uaio_flow *flow,
 		uintptr_t call, struct uaio_site *ret_site)
 {

@@ -55,7 +55,10 @@ static void put_back(struct uaio_slab *slab, void *object)
 		uaio_leave();
 }
 
-/* Called when the client was notified that a list is complete: free the list. */
+/*
+ * Called when uaio_posix_notify() no longer needs the notice that a list is complete:
+ * free the list.
+ */
 static void release_list(struct uaio_posix_notice *notice)
 {
 	put_back(&lists, container_of(notice, struct uaio_posix_list, notice));
@@ -104,8 +107,9 @@ static void put(struct uaio_posix_note *note)
 }
 
 /*
- * Called when a signal has notified the client of a request, or when the call of the
- * client's function begins: drop the reference to the note that the notification has.
+ * Called when uaio_posix_notify() no longer needs the notice in a note. This is just
+ * before the signal is sent, or when the call of the client's function begins. Drop the
+ * completion's reference to the note.
  */
 static void release_note(struct uaio_posix_notice *notice)
 {

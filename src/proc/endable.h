@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Endable: lets a worker wait for a file until another thread ends the wait
+ * Endable: an epoll in which a worker waits for a file, and whose wait another thread
+ * can end
  *
  * A worker may sleep in a system call that waits for a file. The library could
  * interrupt the call only by a signal, and the program may use any signal itself. So if
@@ -10,8 +11,9 @@
  *   I1  To create an endable, the library opens descriptors. So endables are created
  *       only during a call of the program (ownfd.h, I1). A few unused endables stay
  *       open for reuse.
- *   I2  Once an endable is ended, every wait on it returns at once, until the endable
- *       is put back. While a thread ends an endable, no other thread may put it back.
+ *   I2  Once a thread has called uaio_endable_end(), every wait on the endable returns at
+ *       once, until uaio_endable_put(). While a thread is in uaio_endable_end(), no
+ *       other thread may call uaio_endable_put() for that endable.
  *
  * Context: any thread. One thread at a time waits on an endable, and holds no lock.
  *
@@ -25,22 +27,24 @@
 struct uaio_endable;
 
 /*
- * Called each time the library starts, after uaio_pollers_init(): no endable exists
- * yet.
+ * Called each time the library starts, also in a child of fork(), after
+ * uaio_pollers_init(): resets all state.
  */
 void uaio_endables_init(void);
 
-/* Return: an endable; NULL if there are no descriptors or no memory. */
+/* Return: an endable; NULL if descriptors or memory are refused. */
 struct uaio_endable *uaio_endable_get(void);
+/* Give back an endable, on which no thread waits: keep it for reuse, or free it. */
 void uaio_endable_put(struct uaio_endable *endable);
 
 /*
  * Wait until an event of events (POLL*) occurs on fd, which stays open meanwhile.
- * Return: 0; -EINTR if the endable was ended; -errno if epoll does not support the file,
- * for example a regular file, which is always ready.
+ * Return: 0; -EINTR if another thread has called uaio_endable_end(); -errno if epoll does
+ * not support the file, for example a regular file, which is always ready.
  */
 int uaio_endable_wait(struct uaio_endable *endable, int fd, uint32_t events);
 
+/* End the wait on the endable, and all later waits until uaio_endable_put(). */
 void uaio_endable_end(struct uaio_endable *endable);
 
 #endif /* UAIO_PROC_ENDABLE_H */

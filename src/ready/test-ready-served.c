@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests how soon events come. A thread that waits for a pipe gets its event at once. If
- * another thread sleeps at the same time, that thread gets its own event at once, too.
- * A client that makes no call also gets its event, but perhaps later.
+ * Tests how soon a request's event is posted after its pipe has become ready. If a
+ * thread waits in io_getevents() or io_pgetevents(), it gets the event at once. If two
+ * threads wait, each gets its own event at once. A client may also look only at its
+ * event ring in memory, or wait only for an eventfd. Then the fallback thread (a thread
+ * of the library) executes the request, so the event may come later.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -16,15 +18,17 @@
 enum {
 	ROUNDS = 15,
 	/*
-	 * Limit for a thread that makes a call: such a thread executes its request
+	 * Limit for a thread that waits in io_getevents(): it executes the request
 	 * itself. If an idle fallback thread had to execute the request, this could
 	 * take 5 s.
 	 */
 	AT_ONCE_MS = 500,
 	/*
-	 * number of rounds if no thread makes a call; few, as each round may take long
+	 * number of rounds if no thread waits in io_getevents(); few, as each round may
+	 * take long
 	 */
 	SLOW_ROUNDS = 5,
+	/* limit for these rounds, if the fallback thread executes the request */
 	LATER_MS = 2000,
 };
 
@@ -107,7 +111,7 @@ static void wake(struct unit_thread *thread, const char *text, long ret)
 	add_time(&times, since);
 }
 
-/* Asleep */
+/* Threads that sleep in io_getevents() or io_pgetevents() */
 
 struct waiting {
 	uint64_t handle;
@@ -213,8 +217,9 @@ static void a_waiter_for_two_is_served_with_the_second(void **state)
 }
 
 /*
- * A thread sleeps in the context until another pipe is ready, or without any request.
- * Then another thread submits a request, whose event must wake the sleeping thread.
+ * A thread sleeps in io_getevents(), while the context has no request, or only a poll of
+ * another pipe, which stays empty. Then this thread submits a request to the same
+ * context. The event of the new request must wake the sleeping thread.
  */
 static void a_request_submitted_beside_a_sleeper_wakes_it(void **state)
 {
@@ -249,10 +254,11 @@ static void a_request_submitted_beside_a_sleeper_wakes_it(void **state)
 	unit_close(others[1]);
 }
 
-/* Clients that make no call at all after submitting */
+/* Clients that call no function of the library after submitting */
 
 /*
- * The client waits for the eventfd fd; if fd is -1, it looks at its ring in memory.
+ * The client waits for the eventfd fd. If fd is -1, the client looks at its event ring in
+ * memory instead.
  */
 static void serve_who_makes_no_call(int fd)
 {

@@ -76,7 +76,7 @@ static inline bool uaio_trace_is_on(void)
 
 /*
  * Called when the library is loaded: map the ring that the variable UAIO_TRACE names.
- * Return: 0; -ENOENT: there is no variable, or the tracer is gone; or another error.
+ * Return: 0; -ENOENT: the variable is not set, or the tracer is gone; or another error.
  */
 int uaio_trace_load(void);
 
@@ -88,8 +88,8 @@ int uaio_trace_load(void);
 int uaio_trace_map(int fd, struct uaio_trace_ring **ret_ring);
 
 /*
- * Called each time the library starts, also in a child of fork(): no tool is attached
- * yet (listen.h).
+ * Called each time the library starts, also in a child of fork(): store this process's
+ * ID, and detach the tools that are attached (listen.h).
  */
 void uaio_trace_init(void);
 

@@ -59,9 +59,12 @@ struct uaio_uring *uaio_uring_named(uint32_t fd, bool is_registered,
 long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 			    uint32_t nr_args);
 
-/* tctx.c: this thread's slots for registered rings. A slot keeps its ring alive. */
+/*
+ * tctx.c: this thread's slots for registered rings (IORING_REGISTER_RING_FDS). A slot
+ * keeps its ring alive.
+ */
 
-/* Return: the ring in a slot; NULL if the slot is empty. */
+/* Return: the ring in slot `place` of this thread; NULL if the slot is empty. */
 struct uaio_uring *uaio_uring_registered(uint32_t place);
 /*
  * Record that this thread makes a ring. uaio_uring_knows_thread() returns whether this
@@ -71,12 +74,15 @@ struct uaio_uring *uaio_uring_registered(uint32_t place);
 void uaio_uring_meet_thread(void);
 bool uaio_uring_knows_thread(void);
 /*
- * Put a new ring, which no descriptor or slot refers to yet, into a slot of this
+ * Put a new ring, which no descriptor or slot refers to yet, into a free slot of this
  * thread.
- * Return: the slot; -EBUSY, -ENOMEM.
+ * Return: the slot; -EBUSY if no slot is free; -ENOMEM if memory is refused.
  */
 int uaio_uring_register_new(struct uaio_uring *ring);
-/* Empty a slot of this thread. */
+/*
+ * Remove the ring, if any, from slot `place` of this thread's slots for registered
+ * rings.
+ */
 void uaio_uring_unregister_place(uint32_t place);
 long uaio_uring_register_rings(void *arg, uint32_t nr);
 long uaio_uring_unregister_rings(void *arg, uint32_t nr);
@@ -107,7 +113,10 @@ bool uaio_uring_is_kernels_ring(uint32_t fd);
  */
 int uaio_uring_read_one(uint64_t array, uint32_t i, void *ret, size_t bytes);
 /*
- * Return: 0; -errno if a slot in [first, first + nr) is not in a table of `size` slots.
+ * Check whether the slots [first, first + nr) are in a table of `size` slots (registered
+ * files or buffers).
+ * Return: 0; -EOVERFLOW if first + nr overflows; -ENXIO if the table has no slots;
+ * -EINVAL if it has too few.
  */
 int uaio_uring_check_places(uint32_t size, uint32_t first, uint32_t nr);
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Trust: when the submitting thread may make plain reads on a file that refuses
- * RWF_NOWAIT
+ * Trust: when the submitting thread may read from a file that refuses RWF_NOWAIT
  *
  * Some file systems refuse RWF_NOWAIT (overlayfs, FUSE, network file systems). So the
  * library cannot know whether a read would block. Workers execute the reads of such a
  * file, and measure their time. After enough reads in a row that took no longer than
- * copying the data, the file is trusted. Then the submitting thread executes its reads
- * by plain calls, and measures them, too.
+ * copying the data, the file is trusted. Then the submitting thread executes the file's
+ * reads by plain calls (without RWF_NOWAIT), and measures them, too.
  *
  *   I1  If an inode has no trust yet, the trust of its device is used. So a small file
  *       need not earn trust each time it is opened. This does not hold for file systems
@@ -44,22 +43,23 @@ struct uaio_sqe;
 void uaio_trust_init(void);
 
 /*
- * Return: the trust that permits the submitter to make a plain read: the inode's or its
- * device's. NULL if a worker must execute the read. The caller needs no reference to file
- * and inode (I2 of file.h).
+ * Return: the trust that permits the submitter to read without RWF_NOWAIT: the inode's
+ * or its device's. NULL if a worker must execute the read. The caller needs no reference
+ * to file and inode (I2 of file.h).
  */
 struct uaio_trust *uaio_trust_find(const struct uaio_file *file,
 				   struct uaio_inode *inode);
 
 /*
- * A read whose time is measured. Before a plain read, the submitter calls
- * uaio_trust_begin() with the trust that uaio_trust_find() returned. Afterwards it
- * calls uaio_trust_end() with the cycles that the read took. A worker calls
- * uaio_trust_begin() with the inode's trust before its read, and uaio_trust_tell()
- * afterwards.
+ * State of a read whose time is measured. The thread that reads makes these calls:
+ *
+ *   thread      before the read                            after the read
+ *   submitter   uaio_trust_find(), uaio_trust_begin()      uaio_trust_end()
+ *   worker      uaio_trust_begin() for the inode's trust   uaio_trust_tell()
  */
 struct uaio_trial_read {
-	bool is_close;
+	bool is_close; /* the read is checked closely (I2) */
+	/* if is_close: how often the thread had slept before the read */
 	uint64_t nr_sleeps;
 };
 

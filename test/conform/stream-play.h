@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state of a test case while its steps run. The threads of stream-calls.c use it,
- * too.
+ * The state of a test case while its steps run. The threads of stream-calls.c use this
+ * state, too.
  */
 #ifndef STREAM_PLAY_H
 #define STREAM_PLAY_H
@@ -16,6 +16,7 @@
 
 enum { REQUESTS_MAX = 8 };
 
+/* What a request does: read, write or poll. */
 enum way { READS, WRITES, POLLS, NR_WAYS };
 
 struct stream_request {
@@ -32,8 +33,8 @@ struct stream_request {
 	long res;
 
 	/*
-	 * The thread that makes the call of this request sets both when the call has
-	 * returned.
+	 * With --calls, a thread executes this request by a system call. When the call
+	 * has returned, the thread posts `made` and sets `is_made`.
 	 */
 	sem_t made;
 	atomic_bool is_made;
@@ -74,17 +75,19 @@ struct play {
 };
 
 /*
- * Functions of stream-calls.c, which makes the requests as system calls (--calls). Each
- * way (enum way) has a thread that makes its calls.
+ * Functions of stream-calls.c, which executes the requests by system calls (--calls). One
+ * thread executes all requests that read, another all that write, and a third all that
+ * poll.
  */
 
+/* Hand the request over to the thread that executes requests of its kind (enum way). */
 void calls_give(struct play *play, struct stream_request *request);
 bool calls_is_done(struct stream_request *request);
-/* Return: whether the request's call returned within `ms` milliseconds. */
+/* Return: whether the request's system call returned within `ms` milliseconds. */
 bool calls_await(struct stream_request *request, long ms);
-/* Return: the ID of the thread that makes the calls of this way. */
+/* Return: the ID of the thread that executes requests of this kind. */
 pid_t calls_thread(enum way way);
-/* Waits until each calling thread sleeps in a call or has made all its calls. */
+/* Wait until each of these threads sleeps in a system call, or has no request left. */
 void calls_settle(struct play *play);
 
 #endif

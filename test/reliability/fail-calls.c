@@ -46,9 +46,9 @@ enum {
  */
 
 /*
- * Return: whether the descriptor belongs to the library. If the call is a write, it is
- * a write to the eventfd by which the library's threads wake each other. The kernel
- * never fails this write.
+ * Return: whether the library opened the call's descriptor for its own use. A write
+ * to such a descriptor is taken for a write to an eventfd by which the library's threads
+ * wake each other. The kernel never fails such a write.
  */
 static bool is_of_own(const long args[6])
 {
@@ -56,8 +56,9 @@ static bool is_of_own(const long args[6])
 }
 
 /*
- * Return: whether the call writes 8 bytes. This is a write to an eventfd, which
- * succeeds, because the eventfd's counter is not full.
+ * Return: whether the call writes 8 bytes. Only the length is checked: each write of 8
+ * bytes is taken for a write to an eventfd. As the counters of the eventfds never get
+ * full, the kernel would not fail such a write.
  */
 static bool is_count(const long args[6])
 {

@@ -130,7 +130,10 @@ struct slot {
 	bool may_be_left;
 	bool is_exact;  /* it must read exactly `version` */
 	uint16_t files; /* a bit for each file that the request may use */
-	/* index of the request's file; NR_FILES: one of a pair */
+	/*
+	 * Index of the request's file in world.files. NR_FILES: the request uses no
+	 * file, or one of the two files that take turns at a descriptor (NR_PAIRS).
+	 */
 	uint16_t file;
 	uint32_t version;
 	uint32_t block;

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fuzz SEED COUNT, fuzz SEED PATIENCE FIRST-LAST...: submits random requests of
- * io_uring
+ * Submits random requests of io_uring
  *
- * The program runs worlds (scenarios, see fuzz.h), one after another, until it has
- * submitted COUNT requests. The last completion of a request lacks IORING_CQE_F_MORE.
- * The program fails if an accepted request has no last completion, or two; if a
- * completion belongs to no request; if descriptors are left open; or if the process
- * dies.
+ * The requests come in worlds: random scenarios with rings, files, pipes and sockets
+ * (fuzz.h). SEED is the seed of the random numbers. The program has two usages.
  *
- * With a PATIENCE, in microseconds, it runs the worlds (scenarios) with numbers FIRST
- * to LAST. These are isolated: their results do not depend on time, and are printed
- * (fuzz-alone.c). fuzz.py compares the results of the kernel with those of the library.
- * A kind of worlds (fuzz-kind.c) may precede the SEED, as in skip:1.
+ * `fuzz SEED COUNT` runs one world after another until COUNT requests were accepted.
+ * The last completion of a request lacks IORING_CQE_F_MORE. The program fails if an
+ * accepted request has no last completion, or two; if a completion belongs to no
+ * request; if descriptors are left open; or if the process dies.
+ *
+ * `fuzz SEED PATIENCE FIRST-LAST...` runs the worlds number FIRST to number LAST of the
+ * seed. In each step, such a world submits a few requests, and waits for their
+ * completions, at most PATIENCE microseconds. These worlds are isolated: their results
+ * do not depend on time, and are printed (fuzz-alone.c). fuzz.py compares the results of
+ * the kernel with those of the library. A kind of worlds (fuzz-kind.c) may precede the
+ * seed, as in skip:1.
  */
 #undef NDEBUG
 #include "fuzz.h"
