@@ -182,8 +182,12 @@ def print_outcome(each: Outcome, ledger: list[dict]) -> None:
 
 
 MISSING = [
-    "The failed run of `rings` found that a write could use the file position, if another "
-    "thread\nclosed the descriptor meanwhile. `src/file/test-stale.c` tests this since.", "",
+    "The failed run of `rings`, and runs beside much other work that the ledger lacks, found "
+    "two\ndefects. Each has a test since:", "",
+    "- A read or write could use the file position instead of its offset, if another thread "
+    "closed\n  its descriptor meanwhile (`src/file/test-stale.c`).",
+    "- A thread with asynchronous cancellation could end while it held a ring, if a signal "
+    "handler\n  used the library before (`src/proc/test-entry.c`).", "",
     "## What has no row", "",
     "No row counts these yet:", "",
     "- bugs in the library. `make check-mutants` inserts known ones, and `make "
