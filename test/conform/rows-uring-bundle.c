@@ -995,8 +995,8 @@ static unsigned take_turns(uint32_t how, uint32_t len, unsigned nr_messages,
 
 /*
  * Prints in which order the multishot receives of take_turns() complete. `turn` is the
- * largest lead that is right: by so many completions one socket may be ahead of
- * another. A thread of the library may receive from the first sockets before the
+ * largest lead that the test case accepts: how many completions one socket may be ahead
+ * of another. A thread of the library may receive from the first sockets before the
  * program's thread has submitted the last receive. The lead may then be larger, so the
  * test case tries again.
  */
