@@ -144,8 +144,6 @@ def main():
     if not box.is_private:
         cases = [c for c in cases if c not in NEED_MOUNTS]
         print("cases 8 and 10 need root and were not run")
-    if box.is_private and not box.build.startswith("/tmp/"):
-        box.mount_tmpfs("/tmp")  # case 23 works there, by name
     lanes = lanes_of(box, backends)
     folders = {name: prepare(box, harness, f"lane{i}")
                for i, name in enumerate(lanes)}

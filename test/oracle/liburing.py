@@ -138,8 +138,6 @@ def main():
     }
     wrap = wraps.get(way) or (
         lambda *command: box.deny_uring(way, *box.uaio(*command)))
-    if box.is_private and not box.build.startswith("/tmp/"):
-        box.mount_tmpfs("/tmp")  # some work there, by name
     runner = Runner(box, tests, wrap,
                     DEADLINE_TO_FAIL if way == "nothing" else DEADLINE)
     if way == "all":

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """What the oracles share: a place of their own, and the ways to run a client.
 
-The place is a private mount and process namespace. File systems are mounted
+The place is a private mount and PID namespace. File systems are mounted
 from files that have no name, on loop devices that clear themselves, so that
 whatever ends a test, SIGKILL too, leaves no mount, loop device, file or
-process behind. Without root there is no such place, only a folder that is
-removed at the end; then tests that need a file system of their own are skipped.
+process behind. The place has its own /tmp and /dev/shm: programs name files
+there by process IDs, and processes in other PID namespaces have the same IDs.
+Without root there is no such place, only a folder that is removed at the end;
+then tests that need a file system of their own are skipped.
 """
 import atexit
 import ctypes
@@ -39,11 +41,12 @@ class Sandbox:
 
     def __init__(self, build):
         self.build = os.path.abspath(build)
+        self.images = os.environ.get("SANDBOX_IMAGES", self.build)
         self.is_private = os.geteuid() == 0
         hide_from_loader(self.build)
         if self.is_private and "SANDBOX_OF_UAIO" not in os.environ:
             os.environ["SANDBOX_OF_UAIO"] = "1"
-            os.execvp("unshare", ["unshare", "--mount", "--pid", "--fork",
+            os.execvp("unshare", ["unshare", "--mount", "--pid", "--ipc", "--fork",
                                   "--kill-child", "--mount-proc",
                                   sys.executable, *sys.argv])
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -52,9 +55,17 @@ class Sandbox:
         if self.is_private:
             self.mount_tmpfs(mount_point)
             self.dir = mount_point
+            self.hide_files_of_others()
         else:
             self.dir = tempfile.mkdtemp(dir=mount_point)
             atexit.register(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def hide_files_of_others(self):
+        """Mount an empty /tmp and /dev/shm, except above what this test reads there."""
+        for shared in "/tmp", "/dev/shm":
+            if not any(os.path.join(path, "").startswith(shared + "/") for path in
+                       (self.build, self.images)):
+                self.mount_tmpfs(shared)
 
     def folder(self, name):
         path = os.path.join(self.dir, name)
@@ -75,8 +86,7 @@ class Sandbox:
         """A new file system of `size` bytes, on disk or wholly in memory, by the
         options `make` of mkfs and `options` of mount."""
         image = tempfile.TemporaryFile(
-            dir=self.dir if in_memory else
-            os.environ.get("SANDBOX_IMAGES", self.build))
+            dir=self.dir if in_memory else self.images)
         image.truncate(size)
         make_fs(image, "mkfs." + fs, "-q", FORCE.get(fs, "-f"), *make)
         return self.mount(name, fs, image, options)

@@ -144,7 +144,7 @@ def main():
     parser.add_argument("--options")
     args = parser.parse_args()
     box = sandbox.Sandbox(args.build)
-    os.environ["SANDBOX_IMAGES"] = box.dir  # in memory
+    box.images = box.dir  # in memory
     begun = time.monotonic()
     seed = time.time_ns() if args.seed is None else args.seed
     print(f"seed {seed}", flush=True)
