@@ -189,7 +189,7 @@ static int become(char **argv, const char *dir,
 				   "to report");
 	args[front++] = run;
 	args[front++] = always;
-	if (how->faults) {
+	if (how->faults && *how->faults) {
 		args[front++] = fault;
 		args[front++] = (char *)how->faults;
 	}

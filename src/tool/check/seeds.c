@@ -29,6 +29,8 @@ enum { LIMIT_TIMES = 20 };
 struct search {
 	const struct uaio_seeds *seeds;
 	struct uaio_seeds_outcome plain;
+	/* runs without changes after the failing run, and how many ended otherwise */
+	unsigned nr_plain, nr_plain_differ;
 	int64_t limit_ns;
 	/* number of changes that all seeds have made so far */
 	uint64_t nr_changes;
@@ -300,12 +302,13 @@ static void print_changes(FILE *to, const struct uaio_changes *changes)
 }
 
 /*
- * Repeat a failing run CONFIRM_RUNS times. A signal or an error stops this early.
+ * Repeat a run CONFIRM_RUNS times, with the faults of the failing run, or with none
+ * (""). A signal or an error stops this early.
  * Return: how many of these runs failed. *ret_nr: how many runs ended. *ret: the
  * outcome of the last run that failed.
  */
-static unsigned confirm(struct search *search, const char *faults,
-			unsigned *ret_nr, struct uaio_seeds_outcome *ret)
+static unsigned repeat(struct search *search, const char *faults,
+		       unsigned *ret_nr, struct uaio_seeds_outcome *ret)
 {
 	struct uaio_seeds_outcome outcome;
 	unsigned nr_failed = 0;
@@ -315,9 +318,10 @@ static unsigned confirm(struct search *search, const char *faults,
 	     ++*ret_nr) {
 		bool has_ended;
 
-		show(search, "uaio: check: seed %" PRIu64 " fails; again %u/%u",
-		     search->seed, *ret_nr + 1, CONFIRM_RUNS);
-		has_ended = run(search, faults, true, &outcome);
+		show(search, "uaio: check: seed %" PRIu64 " fails; %s %u/%u",
+		     search->seed, *faults ? "again" : "without changes",
+		     *ret_nr + 1, CONFIRM_RUNS);
+		has_ended = run(search, faults, *faults, &outcome);
 		if (has_ended && has_failed(search, &outcome)) {
 			nr_failed++;
 			free_outcome(ret);
@@ -332,6 +336,18 @@ static unsigned confirm(struct search *search, const char *faults,
 	return nr_failed;
 }
 
+/*
+ * Repeat the run without changes. If it ends otherwise than before, the failure may
+ * have other causes than the changes.
+ */
+static void repeat_plain(struct search *search)
+{
+	struct uaio_seeds_outcome last;
+
+	search->nr_plain_differ = repeat(search, "", &search->nr_plain, &last);
+	free_outcome(&last);
+}
+
 /* Print how many of the changes the failure needs. nr: that number; 0: unknown. */
 static void print_needed(const struct search *search, size_t nr,
 			 unsigned nr_failed, unsigned nr_runs)
@@ -343,12 +359,19 @@ static void print_needed(const struct search *search, size_t nr,
 		fputs("  No request was changed: it does not always end in "
 		      "the same way.\n",
 		      to);
+	else if (search->nr_plain_differ)
+		fprintf(to,
+			"  It depends on chance: of %u more runs without "
+			"changes, %u ended otherwise, too. The changes were:\n",
+			search->nr_plain, search->nr_plain_differ);
 	else if (nr)
 		fprintf(to,
 			"  It needs %s%zu of %zu changes, and failed in %u of "
 			"%u runs with %s alone:\n",
 			search->is_cut ? "at most " : "", nr, all, nr_failed,
 			nr_runs, nr == 1 ? "that" : "those");
+	else if (search->stopped_by)
+		fputs("  The search was stopped. The changes were:\n", to);
 	else
 		fprintf(to,
 			"  It depends on chance, too: it failed in %u of %u "
@@ -364,7 +387,7 @@ static void tell(struct search *search, const char *faults, size_t nr)
 {
 	FILE *to = search->seeds->to;
 	struct uaio_seeds_outcome last;
-	unsigned nr_runs, nr_failed = confirm(search, faults, &nr_runs, &last);
+	unsigned nr_runs, nr_failed = repeat(search, faults, &nr_runs, &last);
 	const struct uaio_seeds_outcome *shown =
 		nr_failed ? &last : &search->failure;
 
@@ -387,8 +410,8 @@ static void tell(struct search *search, const char *faults, size_t nr)
 
 /*
  * Find which changes the failure needs.
- * Return: how many changes; 0 if a run with all changes did not fail again. *ret: the
- * indices of these changes, which the caller frees.
+ * Return: how many changes; 0 if a run with all changes did not fail again, or if runs
+ * without changes differ. *ret: the indices of these changes, which the caller frees.
  */
 static size_t shrink(struct search *search, size_t **ret)
 {
@@ -396,6 +419,8 @@ static size_t shrink(struct search *search, size_t **ret)
 
 	*ret = calloc(nr ? nr : 1, sizeof(**ret));
 	if (!*ret)
+		return 0;
+	if (search->nr_plain_differ || search->stopped_by)
 		return 0;
 	for (size_t i = 0; i < nr; i++)
 		(*ret)[i] = i;
@@ -416,6 +441,7 @@ static void examine(struct search *search, const char *text, uint64_t seed)
 
 	search->text = text;
 	search->seed = seed;
+	repeat_plain(search);
 	nr = shrink(search, &items);
 	/*
 	 * If the needed changes are unknown, or too many for a --fault text, report the

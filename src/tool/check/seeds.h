@@ -6,8 +6,9 @@
  *
  * A run fails if the command does not end, ends differently than without changes, or
  * causes an error report. The search ends with the first seed whose run fails. The tool
- * then repeats the run with fewer and fewer of this seed's changes (shrink.h), and
- * prints the remaining ones as a --fault option.
+ * then repeats the run without changes: if it ends otherwise than before, the failure
+ * depends on chance. Else the tool repeats the run with fewer and fewer of this seed's
+ * changes (shrink.h), and prints the remaining ones as a --fault option.
  *
  * Tested by test-seeds.c and test/run/check_seeds.py.
  */
@@ -35,8 +36,8 @@ struct uaio_seeds_outcome {
 
 /*
  * Run the command once. The caller has zeroed *ret.
- * @faults: argument of --fault for `uaio run`; NULL: no faults, and the user sees the
- * command's output.
+ * @faults: argument of --fault for `uaio run`; "": no faults; NULL: no faults, and the
+ * user sees the command's output.
  * @limit_ns: the time after which to kill the command; 0: never.
  * @wants_stacks: also find the stack that submitted each changed request, if @faults
  * names the request's number.

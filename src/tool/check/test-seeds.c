@@ -280,6 +280,8 @@ struct made_up {
 		/* if not 0: the command fails only in the run with this number */
 		only_once;
 	unsigned stopped; /* the run in which a signal arrives; 0: none */
+	/* if not 0: without changes, the command fails in the run with this number */
+	unsigned plain_fails;
 
 	/* What the search has done so far. */
 	unsigned nr_runs;
@@ -344,8 +346,10 @@ static int run_made_up(void *arg, const char *text, int64_t limit_ns,
 	command->nr_runs++;
 	if (command->nr_runs == command->stopped)
 		ret->stopped_by = SIGINT;
-	if (!text) {
+	if (!text || !*text) {
 		ret->nr_reports = command->plain_reports;
+		if (command->nr_runs == command->plain_fails)
+			*ret = command->fails;
 		return 0;
 	}
 	assert_int_equal(
@@ -370,7 +374,7 @@ static char *search(struct made_up *command, const char *faults, uint64_t nr,
 {
 	char *said, *argv[] = { (char[]){ "./a b" }, (char[]){ "-x'" }, NULL };
 	size_t len;
-	int status;
+	int status, expected = 0;
 	struct uaio_seeds seeds = {
 		.first = 1,
 		.nr = nr,
@@ -382,7 +386,11 @@ static char *search(struct made_up *command, const char *faults, uint64_t nr,
 	};
 
 	assert_int_equal(uaio_check_seeds(&seeds, &status, ret_has_failed), 0);
-	assert_int_equal(status, command->stopped ? SIGINT : 0);
+	if (command->plain_fails == 1)
+		expected = command->fails.status;
+	if (command->stopped)
+		expected = SIGINT;
+	assert_int_equal(status, expected);
 	fclose(seeds.to);
 	return said;
 }
@@ -457,6 +465,43 @@ static void a_failure_by_chance_is_told_as_one(void **state)
 	free(said);
 }
 
+static void runs_without_changes_that_differ_are_told_as_chance(void **state)
+{
+	/*
+	 * Either the run that the others are compared with was the odd one, or one of
+	 * those that repeat it.
+	 */
+	static const struct {
+		unsigned fails, nr;
+	} odd[] = { { 1, 3 }, { 4, 1 } };
+
+	(void)state;
+	for (size_t i = 0; i < NR_ELEMENTS(odd); i++) {
+		struct made_up command = {
+			.nr_requests = 40,
+			.needs = { odd[i].fails == 1 ? 0 : 7 },
+			.fails = { .status = 1 << 8 },
+			.plain_fails = odd[i].fails,
+		};
+		bool has_failed;
+		char *said = search(&command, "any:short", 100, &has_failed);
+		char expected[96];
+
+		(void)snprintf(expected, sizeof(expected),
+			       "  It depends on chance: of 3 more runs without "
+			       "changes, %u ended otherwise, too.",
+			       odd[i].nr);
+		assert_true(has_failed);
+		assert_non_null(strstr(said, expected));
+		assert_null(strstr(said, "It needs"));
+		assert_non_null(strstr(said, "--fault any:short@seed=1 -- "));
+		/* one run and three without changes, four of the seed */
+		assert_int_equal(command.nr_runs, 8);
+		free(command.last);
+		free(said);
+	}
+}
+
 static void a_signal_ends_the_search(void **state)
 {
 	struct made_up command = { .nr_requests = 40, .stopped = 4 };
@@ -529,6 +574,8 @@ int main(void)
 		cmocka_unit_test(the_change_that_a_failure_needs_is_told),
 		cmocka_unit_test(the_user_may_have_own_faults),
 		cmocka_unit_test(a_failure_by_chance_is_told_as_one),
+		cmocka_unit_test(
+			runs_without_changes_that_differ_are_told_as_chance),
 		cmocka_unit_test(a_signal_ends_the_search),
 		cmocka_unit_test(it_is_told_that_none_has_failed),
 	};
