@@ -425,7 +425,7 @@ def document(results: Results, note: str) -> str:
                  _cost(results)),
         _section("Few and many at a time", _depths(results)),
         _section("io_uring where it is refused",
-                 _prose("The same program, which makes io_uring's three system calls "
+                 _prose("One program, which makes io_uring's three system calls "
                         "itself, runs on the kernel's io_uring and, by "
                         "`--uring=always`, on uaio. Its requests are no-ops, or 4 KiB "
                         "reads from the page cache. DEFER_TASKRUN is the kernel's best "
@@ -514,8 +514,8 @@ def _range(results: Results, kind: str) -> str:
 def summary(results: Results) -> str:
     """The part of README.md between the marks."""
     return SHOWN.format("doc/") + "\n" + _prose(
-        f"Of kernel AIO's I/O a second uaio makes "
-        f"{_range(results, picture.CACHE)} times as much in the page cache, "
+        f"uaio does {_range(results, picture.CACHE)} times as many I/Os a second as "
+        f"kernel AIO in the page cache, "
         f"{_range(results, picture.MISS)} times when reads miss it, and "
         f"{_range(results, picture.DIRECT)} times with small O_DIRECT requests: "
         f"[{DOCUMENT}]({DOCUMENT}).") + "\n"
