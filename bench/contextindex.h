@@ -22,7 +22,7 @@
  * callers of reserve(), insert(), remove() and bytes() hold a lock, so that only one of
  * these four runs at a time.
  *
- * A process has at most one index of each kind.
+ * A process has at most one list and one radix tree.
  */
 #ifndef BENCH_CONTEXTINDEX_H
 #define BENCH_CONTEXTINDEX_H
@@ -30,18 +30,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONTEXTINDEX_FUNCTIONS(index)                              \
-	/* Make the index empty. */                                \
-	void index##_init(void);                                   \
-	/* Allocate what insert() needs. Return: 0 or -ENOMEM. */  \
-	int index##_reserve(void);                                 \
-	/* Call reserve() before. handle is new, and not 0. */     \
-	void index##_insert(uint64_t handle, void *context);       \
-	/* The handle must be in the index. */                     \
-	void index##_remove(uint64_t handle);                      \
-	/* Return: NULL, or a context; compare its handle (I3). */ \
-	void *index##_find(uint64_t handle);                       \
-	/* Return: bytes of memory in use, not reserved. */        \
+#define CONTEXTINDEX_FUNCTIONS(index)                                \
+	/* Make the index empty. */                                  \
+	void index##_init(void);                                     \
+	/* Allocate what insert() needs. Return: 0 or -ENOMEM. */    \
+	int index##_reserve(void);                                   \
+	/* Call reserve() before. handle is new, and not 0. */       \
+	void index##_insert(uint64_t handle, void *context);         \
+	/* The handle must be in the index. */                       \
+	void index##_remove(uint64_t handle);                        \
+	/* Return: NULL, or a context; compare its handle (I3). */   \
+	void *index##_find(uint64_t handle);                         \
+	/* Return: bytes of all entries or nodes that are in use. */ \
 	size_t index##_bytes(void)
 
 CONTEXTINDEX_FUNCTIONS(list_index);

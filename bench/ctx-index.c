@@ -77,8 +77,8 @@ static int start_with_index(void)
 }
 
 /*
- * The tables of handles and of contexts always have the same free ids. So both calls of
- * uaio_ctxtab_free_id_locked() find the same id.
+ * The tables of handles and of contexts always have the same free ids. So a search for
+ * the lowest free id finds the same id in both tables.
  */
 static int reserve_locked(struct uaio_ctxtab *tab, uint32_t *ret_id)
 {

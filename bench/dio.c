@@ -151,7 +151,7 @@ static size_t nr_not_poison(const void *begin, size_t len)
 }
 
 struct found {
-	size_t cleared_bytes; /* bytes that clear() sets, before fill() */
+	size_t cleared_bytes; /* number of bytes that clear() sets */
 	size_t nr_runners;    /* number of runners that fill() writes to */
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Shared by the source files of the program growth: the meter, which adds up the
- * processor time of the timed operations, and helper functions for the rows.
+ * processor time of the timed operations, and helper functions for the rows
+ * (measurements).
  */
 #ifndef BENCH_GROWTH_H
 #define BENCH_GROWTH_H
@@ -13,8 +14,8 @@
 #include "ring.h"
 
 /*
- * The meter of one row (measurement) for one n. As long as meter_wants() returns true,
- * the row calls meter_begin(), executes some operations, and calls meter_end().
+ * The meter of one row (measurement) with n objects. As long as meter_wants() returns
+ * true, the row calls meter_begin(), executes some operations, and calls meter_end().
  */
 struct meter {
 	size_t wanted; /* operations to time */
@@ -22,7 +23,8 @@ struct meter {
 	/* processor time of the operations timed so far, in all threads, in ns */
 	uint64_t ns;
 	uint64_t began; /* processor time at the last meter_begin(), in ns */
-	uint64_t late;  /* time of CLOCK_MONOTONIC at which to end */
+	/* no more operations are timed after this time of CLOCK_MONOTONIC, in ns */
+	uint64_t late;
 };
 
 void meter_begin(struct meter *meter);

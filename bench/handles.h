@@ -4,9 +4,9 @@
  * set of handles, the hot set, and measure time in the same way. So the figures of
  * lookup.c and index.c can be compared.
  *
- * The hot set is 16 handles at equal distances among all N; if N is below 16, some
- * handles are in it twice. The set is small, so its contexts stay in the processor's
- * cache.
+ * The hot set is 16 of the program's N handles, at equal distances. If N is below 16,
+ * some handles are in the set twice. The set is small, so its contexts stay in the
+ * processor's cache.
  */
 #ifndef BENCH_HANDLES_H
 #define BENCH_HANDLES_H

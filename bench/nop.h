@@ -7,8 +7,8 @@
 #define BENCH_NOP_H
 
 /*
- * Number of ring entries, as in the program of the proposal of fixed workers (nop.c).
- * The kernel rounds it up to 16384.
+ * Number of ring entries. The program that came with the proposal of fixed workers
+ * (nop.c) has this number, too. The kernel rounds it up to 16384.
  */
 enum { NOP_RING_ENTRIES = 10010 };
 
@@ -23,8 +23,8 @@ struct nop_plan {
 struct nop_side {
 	void (*begin)(const struct nop_plan *plan);
 	/*
-	 * Submit depth no-ops by one call. Then wait for one event and reap it; repeat
-	 * this depth times.
+	 * Submit depth no-ops by one call. Then, depth times, wait for one event and
+	 * reap it.
 	 */
 	void (*round)(unsigned depth);
 	/* Print counters as members of a JSON object, each preceded by a comma. */

@@ -4,7 +4,7 @@
  * programs. Each work can also run without AIO: then threads make the same calls, and
  * block in them.
  *
- * A work is an entry of the table in replaces.c, and has its own source file. Its
+ * A work is an entry of the table in replaces.c; its code is in replaces-*.c. Its
  * threads share a struct job, whose is_over tells them to end. Each thread returns how
  * many requests it made, all of which have completed.
  */
@@ -19,7 +19,7 @@
 
 enum { REPLACES_MAX_DEPTH = 1024, REPLACES_BLOCK = 4096 };
 
-/* Results of the second process of a work, in shared memory. */
+/* Results of the second process that some works have, in shared memory. */
 struct other {
 	uint64_t requests;
 	size_t rings; /* of kernel AIO */
@@ -40,7 +40,7 @@ struct job {
 	bool is_direct;
 	bool is_sparse; /* the file is one hole when the measurement begins */
 	bool is_cold;   /* the file is not in the page cache */
-	/* descriptor of the file, if the work opens it only once */
+	/* descriptor of the file at `path`, if the work opens the file only once */
 	int fd;
 
 	/*
@@ -67,7 +67,7 @@ struct work {
 extern const struct work replaces_read, replaces_write;
 /* replaces-files.c: small files, each of which is opened, read and closed. */
 extern const struct work replaces_files;
-/* replaces-poll.c: POLL requests on sockets; they do not use PATH. */
+/* replaces-poll.c: POLL requests on sockets; the argument PATH is not used. */
 extern const struct work replaces_ping_pong, replaces_sockets;
 
 /*

@@ -2,7 +2,8 @@
 /*
  * The mistake: main() submits two writes to a file, and the second begins inside the
  * range of the first. Which bytes the file then has is undefined. If a worker executes
- * the first write, that write may have ended before the second is submitted.
+ * the first write, that write may have ended before the second is submitted. Such a run
+ * does not show the mistake.
  *
  * What `uaio check --hints` reports. A run may miss the mistake, so the test makes up
  * to `tries` runs (../README.md):
