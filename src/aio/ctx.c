@@ -463,7 +463,7 @@ static void load(void)
 {
 	/*
 	 * Count the processors already when the library is loaded: the C library opens
-	 * a file to count them.
+	 * a file to count them, which a seccomp filter may forbid later.
 	 */
 	(void)uaio_ring_events_per_cpus();
 }

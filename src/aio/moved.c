@@ -109,9 +109,9 @@ static int64_t move_ring_locked(struct uaio_ctx *ctx, uint64_t new_addr)
 	uaio_queue_lock(&ctx->queue);
 	memcpy(map, old, bytes);
 	/*
-	 * relaxed: a reader holds the table's lock, reap_lock or the queue's lock. To
-	 * any other reader the old values do no harm, because the old memory stays
-	 * mapped.
+	 * relaxed: a reader that needs the new values holds the table's lock, reap_lock
+	 * or the queue's lock. Other readers may use the old values, because the old
+	 * memory stays mapped.
 	 */
 	store_relaxed(&ctx->ring.map, map);
 	store_relaxed(&ctx->handle, (uintptr_t)map);
@@ -188,7 +188,10 @@ bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
 	struct uaio_ctx *ctx;
 	bool is_ring;
 
-	/* relaxed: a client that passes the address of a moved ring has seen the move */
+	/*
+	 * relaxed: a client that passes the address of a moved ring has seen the move, so
+	 * this thread sees the ring counted in list.nr
+	 */
 	if (!uaio_ringmem_contains(old) && !load_relaxed(&list.nr))
 		return false;
 	moved = uaio_slab_get(&list.slab);
@@ -215,7 +218,10 @@ bool uaio_ctx_munmap(uint64_t addr)
 {
 	bool is_ring;
 
-	/* relaxed: a client that passes the address of a moved ring has seen the move */
+	/*
+	 * relaxed: a client that passes the address of a moved ring has seen the move, so
+	 * this thread sees the ring counted in list.nr
+	 */
 	if (!uaio_ringmem_contains(addr) && !load_relaxed(&list.nr))
 		return false;
 	uaio_ctxs_lock();

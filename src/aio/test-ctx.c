@@ -302,7 +302,7 @@ static void a_sleeper_is_woken_by_destroy(void **state)
 
 		for (unsigned j = 0; j < 3; j++)
 			unit_thread_start(&threads[j], wait_for_one, &handle);
-		/* In every second round, destroy before the threads sleep. */
+		/* In every second round, destroy the context only once the threads sleep. */
 		if (i % 2)
 			for (unsigned j = 0; j < 3; j++)
 				unit_await_sleep(&threads[j]);
@@ -409,8 +409,8 @@ static void requests_queued_at_destroy_are_not_lost(void **state)
 }
 
 /*
- * The build with the list of bench/ctx-index.c defines fewer contexts, because
- * searching the list is slow.
+ * The build with bench/ctx-index.c and its list of contexts defines fewer contexts,
+ * because a search of the list is slow.
  */
 #ifndef MANY_CONTEXTS
 #define MANY_CONTEXTS 65536

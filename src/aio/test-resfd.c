@@ -107,7 +107,7 @@ static void each_completion_adds_one_to_its_own_eventfd(void **state)
 			assert_int_equal(gets[i](fds[0], &a[k]), 0);
 		for (unsigned k = 0; k < NR_ELEMENTS(b); k++)
 			assert_int_equal(gets[i](fds[1], &b[k]), 0);
-		/* The word of a request without an eventfd is 0. */
+		/* A request without an eventfd has 0 in place of a reference. */
 		{
 			const uint64_t words[] = { a[0], a[1], 0,    a[2],
 						   b[0], b[1], a[3], 0 };

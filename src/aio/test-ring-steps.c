@@ -136,8 +136,8 @@ static void an_event_is_found_once_by_call_or_in_the_ring(void **state)
 	nr = looked_at()->nr;
 	unit_destroy(looking.handle);
 	/*
-	 * Begin at slot 0, then near the end of the ring, where the slots of a post wrap
-	 * around.
+	 * Begin at slot 0, then near the end of the ring, where the slots of the posted
+	 * events wrap around.
 	 */
 	for (uint32_t at = 0; at < nr; at += nr - 2) {
 		look_at_ring_during(call_then_look, at);
