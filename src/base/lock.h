@@ -61,7 +61,7 @@ enum uaio_lock_rank {
 	 * (uaio_poller_nest()); acquired while the lock of that other poller is held
 	 */
 	UAIO_RANK_POLLER_INNER,
-	/* list of unused endables, in which workers wait for files (proc/endable.h) */
+	/* list of unused endables: epolls in which workers wait (proc/endable.h) */
 	UAIO_RANK_ENDABLES,
 	/* getting events from one context of the kernel's AIO */
 	UAIO_RANK_NATIVE,

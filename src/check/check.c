@@ -416,7 +416,7 @@ static void fill(struct uaio_check_record *record,
 		.data = sqe->data,
 		.hash = submission->hash,
 	};
-	/* relaxed: only this thread writes its count */
+	/* relaxed: only this thread changes its number of ended calls */
 	record->call = load_relaxed(calls_of(record->thread));
 }
 
@@ -516,8 +516,8 @@ void uaio_check_drop(uint32_t record)
 void uaio_check_call_is_over(void)
 {
 	/*
-	 * relaxed: if another thread reads the old count, it only delays a completion
-	 * longer
+	 * relaxed: if another thread reads the old number of ended calls, it only
+	 * delays a completion longer
 	 */
 	add_relaxed(calls_of(uaio_check_me()), 1);
 }
@@ -527,8 +527,8 @@ bool uaio_check_is_over(uint32_t number)
 	const struct uaio_check_record *record = uaio_check_record(number);
 
 	/*
-	 * relaxed: if this thread reads the old count, the completion is only delayed
-	 * longer
+	 * relaxed: if this thread reads the old number of ended calls, the completion
+	 * is only delayed longer
 	 */
 	return load_relaxed(calls_of(record->thread)) != record->call;
 }

@@ -202,8 +202,8 @@ struct uaio_check_provided {
 	uint32_t first, last;
 	uint32_t nr; /* number of buffers */
 	/*
-	 * set by the caller: index, in the array of provided buffers that the client
-	 * has mapped, of the oldest recorded buffer
+	 * set by the caller: index of the oldest recorded buffer in the array of
+	 * provided buffers, which the client has mapped
 	 */
 	uint16_t from;
 	/* the group has more buffers than can be checked */

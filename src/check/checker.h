@@ -190,7 +190,7 @@ void uaio_tsan_refuse(uint32_t fiber);
  */
 bool uaio_tsan_get_race(void *report, uintptr_t *ret_at);
 
-/* What uaio_check_pass() and uaio_check_notified() tell ThreadSanitizer. */
+/* The ThreadSanitizer parts of uaio_check_pass() and uaio_check_notified(). */
 void uaio_tsan_pass(uintptr_t from, uintptr_t to);
 void uaio_tsan_notified(void);
 

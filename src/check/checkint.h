@@ -89,11 +89,11 @@ struct uaio_check_record {
 	uint32_t parts;
 	/* number of the call stack that submitted the request (stack.c); 0: none */
 	uint32_t stack;
-	/* value of uaio_check_me() in the submitting thread */
+	/* identifies the submitting thread: value of uaio_check_me() in this thread */
 	uintptr_t thread;
 	/*
 	 * how many submitting calls of the thread had ended when it submitted this
-	 * request
+	 * request; once more have ended, the call that submitted it has returned
 	 */
 	uint32_t call;
 	uint8_t op;
@@ -109,7 +109,7 @@ struct uaio_check_record {
 	uint64_t data;
 	/* hash of the memory that the kernel reads */
 	uint64_t hash;
-	/* For tsan.c and helgrind.c: `tail` of uaio_check_submit(). */
+	/* the argument `tail` of uaio_check_submit(); for tsan.c and helgrind.c */
 	uintptr_t tail;
 	/* number of the fiber that tsan.c uses for this request; 0: none */
 	uint32_t fiber;
@@ -217,8 +217,9 @@ void uaio_check_race_begin(const struct uaio_sqe *sqe,
 			   struct uaio_check_record *record);
 
 /*
- * The request is complete, and the caller drops its record next. Store what race.c
- * still needs of the record; or tell helgrind or drd that the request is complete.
+ * The request is complete, and the caller drops its record next. With ThreadSanitizer,
+ * store what race.c still needs of the record. Under helgrind or drd, tell the tool that
+ * the request is complete.
  */
 void uaio_check_race_note_locked(const struct uaio_check_record *record);
 

@@ -50,9 +50,9 @@ static void (*make_access)(const void *at, size_t bytes, bool is_written,
 			   bool is_helgrind);
 
 /*
- * The tools connect the threads of an order by an address. &transfers stands for the
- * order of requests that write data before requests that read data (T4 of tsan.c).
- * &completions stands for the order of completions before calls of the program's
+ * To order one thread before another, the library passes the same address to the tool in
+ * both threads. &transfers orders requests that write data before requests that read
+ * data (T4 of tsan.c). &completions orders completions before calls of the program's
  * functions (V1).
  */
 static char transfers, completions;

@@ -408,6 +408,7 @@ bool uaio_hint_may_have(uintptr_t at, size_t bytes)
 	/*
 	 * relaxed: the caller frees memory. If another thread has submitted the request
 	 * that uses this memory, the program must order the free after that submission.
+	 * So this thread sees the counters of that submission.
 	 */
 	for (uintptr_t page = at >> PAGE_BITS; page <= last >> PAGE_BITS;
 	     page++)

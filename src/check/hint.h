@@ -73,8 +73,8 @@ bool uaio_hint_may_have(uintptr_t at, size_t bytes);
 void uaio_hint_freed(uintptr_t at, size_t bytes);
 
 /*
- * Called when a system call moves completions to the completion ring that found no room
- * there when they were posted.
+ * Called when a system call moves overflowed completions to the completion ring, which
+ * was full when they were posted.
  */
 void uaio_hint_overflowed(void);
 

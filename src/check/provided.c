@@ -49,7 +49,10 @@ struct buffer {
 };
 
 static struct {
-	/* a new number each time the library starts, also in a child of fork() */
+	/*
+	 * a new number each time the library starts, also in a child of fork(): groups
+	 * with another number were recorded in the parent, and are not checked
+	 */
 	uint64_t life;
 
 	/* under the lock; mapped once, and never unmapped */

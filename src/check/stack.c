@@ -63,8 +63,8 @@ struct known {
 struct owner {
 	uintptr_t thread;
 	/*
-	 * how often the bounds were searched for; usually at most TRIES times: while
-	 * the thread runs on another stack, a search does not find its own
+	 * how often the library searched for the bounds. A search fails while the
+	 * thread runs on another stack; after TRIES searches the library usually gives up.
 	 */
 	uint32_t nr_tries;
 	/* if `end` is 0, the bounds are not known */
@@ -76,8 +76,8 @@ static struct {
 
 	/* immutable after init */
 	/*
-	 * Address ranges of this library, and of a sanitizer. The sanitizer calls this
-	 * library when the program frees memory.
+	 * Address ranges of this library, and of AddressSanitizer, which calls this
+	 * library when the program frees memory. Frames in them are not the program's.
 	 */
 	struct uaio_check_span ours[2];
 	/* Functions of the unwinder; NULL if libgcc_s is not there. */

@@ -18,7 +18,10 @@ struct uaio_file_ops;
 /* Called when the library starts: no file has a duplicate. */
 void uaio_file_duplicates_init(const struct uaio_file_ops *ops);
 
-/* Add file, which now owns a descriptor, to the list in which uaio_file_yield() looks. */
+/*
+ * Add file, which now owns a descriptor, to a list. uaio_file_yield() searches this list
+ * for the owner of a descriptor that the program wants to use.
+ */
 void uaio_file_note_private(struct uaio_file *file);
 
 /*

@@ -560,7 +560,7 @@ void uaio_file_closed(int fd)
 		uaio_unlock(&files.lock, UAIO_RANK_FILES);
 		if (!file || is_entry_of(file, fd))
 			return;
-		/* If a descriptor was closed meanwhile, the slot may have another entry. */
+		/* If a descriptor was closed meanwhile, the slot may have changed: retry. */
 		uaio_lock(&files.lock, UAIO_RANK_FILES);
 		is_out = files.nr_closings == nr_closings;
 		if (is_out)
@@ -573,7 +573,7 @@ void uaio_file_closed(int fd)
 
 static void for_range(unsigned first, unsigned last, void (*report)(int fd))
 {
-	/* relaxed: need not see entries that other threads make at this moment */
+	/* relaxed: the loop may miss entries that other threads make just now */
 	uint32_t nr_leaves = files.leaves ? load_relaxed(&files.nr_leaves) : 0;
 	uint64_t end = (uint64_t)nr_leaves << LEAF_BITS;
 

@@ -131,8 +131,9 @@ struct uaio_waitq {
 	 * request at once.
 	 */
 	/*
-	 * atomic: how many tries in a row by submitting calls found the file not ready;
-	 * from MISSES (issue/stream.c) on: counts skipped tries
+	 * atomic: how many tries in a row by submitting calls found the file not ready.
+	 * After MISSES such tries (issue/stream.c) most tries are skipped, and the
+	 * count goes on with the skipped ones.
 	 */
 	uint32_t nr_misses;
 	/*
