@@ -492,8 +492,8 @@ def document(results: Results, note: str) -> str:
         _section("Large O_DIRECT reads",
                  _prose("On a disk, uaio hands large reads whole to kernel AIO where "
                         "that is allowed. Elsewhere it executes reads of 512 KiB and "
-                        "more in parallel segments, as many as it measures to be "
-                        "fastest on the file. `uaio run --segments=N` sets their "
+                        "more in parallel segments. It measures how many segments are "
+                        "fastest on the file; `uaio run --segments=N` sets their "
                         "number. The second table is of a FUSE file, whose server "
                         "takes 5 ms for each call."),
                  _large(results)),
