@@ -94,8 +94,8 @@ static long make_poll(unsigned i)
 }
 
 /*
- * Each call replaces the mapping of has.page. Otherwise each call would leave one more
- * mapping behind.
+ * Each mmap() replaces the mapping of has.page. Otherwise each mmap() would leave one
+ * more mapping behind.
  */
 static long call_mmap(unsigned i)
 {

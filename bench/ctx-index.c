@@ -117,10 +117,10 @@ struct uaio_ctx *find_by_index(uint64_t handle)
 	struct uaio_ctx *ctx = OF(INDEX, find)(handle);
 
 	/*
-	 * If INDEX has no such handle, the handle may be the address of a moved ring.
-	 * But an address in the library's ring memory is never one of a moved ring, so
-	 * return NULL here. uaio_moved_find() would acquire the table's lock, which the
-	 * caller may hold.
+	 * If INDEX has no context with the handle, the handle may be the address of a
+	 * moved ring. But an address in the library's ring memory is never one of a
+	 * moved ring, so return NULL here. uaio_moved_find() would acquire the table's
+	 * lock, which the caller may hold.
 	 */
 	if (likely(ctx) || uaio_ringmem_contains(handle))
 		return ctx;

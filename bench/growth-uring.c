@@ -26,7 +26,8 @@ enum { COMPLETE = 1000, CANCEL_BY_FD, UPDATE };
 struct waiting {
 	struct ring ring;
 	/*
-	 * for each request: the descriptor that it reads, and the one to write to
+	 * for each request: the descriptor that it reads, and the one to which the
+	 * program writes so that the request completes
 	 */
 	int *in, *out;
 	uint64_t *buffers;

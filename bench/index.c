@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * index PLACES THREADS N: measures an index of N kernel AIO contexts in a program of
- * its own. The indexes are the library's table; the list, which the library used before;
- * and the radix tree, which was only proposed (contextindex.h).
+ * its own. The indexes are the library's table; the list, which the library used
+ * earlier; and the radix tree, which was only proposed (contextindex.h).
  *
  * PLACES says at which addresses the contexts' handles are:
  *

@@ -49,7 +49,7 @@ enum {
 	IDLE_MS = 100,
 	BATCH_EVENTS = 16,
 	COUNTED_ROUNDS = 100,
-	/* most no-ops in the private list of a fixed worker, as in the proposal */
+	/* room in the private list of a fixed worker, as in the proposal */
 	LIST_ITEMS = 10000000,
 };
 
@@ -209,7 +209,7 @@ static uint64_t nr_posts; /* atomic */
 
 static void count_post(struct uaio_queue *queue, const struct uaio_post *post)
 {
-	/* relaxed: read only after all events have arrived */
+	/* relaxed: nr_posts is read only after all events have arrived */
 	add_relaxed(&nr_posts, 1);
 	counted->post(queue, post);
 }

@@ -247,7 +247,7 @@ static uint64_t run_ping_pong(const struct job *job, size_t thread)
  * sockets
  */
 
-/* A request waits for pairs[i][0]; writing to pairs[i][1] makes it ready. */
+/* A request waits for pairs[i][0]; writing to pairs[i][1] makes pairs[i][0] ready. */
 static int pairs[SOCKETS][2];
 
 static void allow_descriptors(rlim_t nr)

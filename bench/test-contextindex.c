@@ -198,8 +198,8 @@ static void a_tree_has_the_nodes_that_its_keys_need(void **state)
 }
 
 /*
- * Insert contexts one by one, from the lowest key on. After each, the tree must have
- * exactly the levels that its largest key needs.
+ * Insert contexts one by one, from the lowest key on. After each insertion, the tree
+ * must have exactly the levels that its largest key needs.
  */
 static void a_tree_grows_with_the_greatest_key(void **state)
 {

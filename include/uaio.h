@@ -71,9 +71,9 @@ int uaio_get_counters(struct uaio_counters *ret_counters);
  * ends. Fixed workers do not end when they are idle. Each fixed worker has its own list
  * for operations that cannot block; kernel AIO has no such operation.
  *
- * Each of the four functions below takes an array with one element for each kind. A
- * program may call them at any time: before its first io_setup(2), and while requests
- * are in flight. Children of fork(2) inherit the values that were set.
+ * Each of the four functions below takes an array with one element for each kind of
+ * worker. A program may call them at any time: before its first io_setup(2), and while
+ * requests are in flight. Children of fork(2) inherit the values that were set.
  *
  * Return, for all four functions:
  *   0

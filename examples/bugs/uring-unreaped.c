@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The bug: poll() reports that the ring has a completion, and main() looks at the
- * buffer without reaping this completion. Only a program that has read the tail of the completion
- * queue, as io_uring_peek_cqe() does, is sure to see the bytes that the kernel wrote
- * before.
+ * buffer without reaping this completion. Only a program that has read the tail of the
+ * completion queue, as io_uring_peek_cqe() does, is sure to see the bytes that the
+ * kernel wrote before.
  * To mend it: call io_uring_peek_cqe() first.
  * ThreadSanitizer in the program finds this bug (cc -fsanitize=thread).
  *
