@@ -293,8 +293,8 @@ static struct uaio_ctx *claim(uint64_t handle, struct uaio_moved **ret_moved)
 	}
 	if (ctx) {
 		/*
-		 * [MB:tickets] acq_rel: from now on no thread can take a ticket, as its
-		 * compare-and-exchange fails; tickets that were taken earlier are counted.
+		 * [MB:tickets] acq_rel: this changes tickets, so the compare-and-exchange of
+		 * a thread that takes a ticket later fails. Earlier tickets are counted.
 		 */
 		or_acqrel(&ctx->tickets, UAIO_TICKETS_DEAD);
 		uaio_ctxtab_set_locked(&ctxs.table, ctx->id, NULL);

@@ -40,7 +40,10 @@ static struct uaio_ctx **slot_of(const struct uaio_ctxtab *tab, uint32_t id)
 {
 	unsigned segment = segment_of(id);
 
-	/* relaxed: the caller has loaded nr by an acquire, or holds the table's lock */
+	/*
+	 * relaxed: the caller has loaded nr by an acquire, or holds the table's lock, so it
+	 * sees the segment's address
+	 */
 	return load_relaxed(&tab->segments[segment]) + id - first_id(segment);
 }
 

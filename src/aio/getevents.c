@@ -106,8 +106,8 @@ static long let_signals_in(const struct uaio_getevents *call, long got)
 static bool is_in_flight(const struct uaio_ctx *ctx)
 {
 	/*
-	 * relaxed: only decides whether a poll that found nothing may sleep, so a guess
-	 * suffices
+	 * relaxed: the result only decides whether a poll that found nothing may sleep,
+	 * so a guess suffices
 	 */
 	return load_relaxed(&ctx->tickets) / UAIO_TICKET !=
 	       load_relaxed(&ctx->nr_done);

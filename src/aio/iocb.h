@@ -39,8 +39,8 @@ int64_t uaio_iocb_cancelled(const struct uaio_sqe *sqe);
  */
 
 /*
- * Called by uaio_refuse() for all requests except common ones: kernel AIO refuses none
- * of those.
+ * Called by uaio_refuse() for all requests except ordinary reads and writes, for which
+ * kernel AIO has no rules of its own.
  */
 int uaio_refuse_rare(const struct uaio_sqe *sqe, const struct uaio_file *file);
 

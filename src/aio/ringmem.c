@@ -71,7 +71,7 @@ static size_t chunk_pages(void)
 
 /*
  * Return: the longest ring that shares a chunk, in pages. A longer ring has its own
- * mapping, as it would waste the rest of a chunk.
+ * mapping: no ring of its size would fit into the rest of the chunk.
  */
 static size_t shared_pages_max(void)
 {

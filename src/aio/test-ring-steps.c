@@ -23,7 +23,8 @@ static struct {
 	uint32_t first_slot;
 	/* how many events the client consumed, in both ways together */
 	long taken;
-	long room; /* the result of one more io_submit */
+	/* the result of one more io_submit: 1 if the ring has room */
+	long room;
 } looking;
 
 static struct uaio_ring_map *looked_at(void)

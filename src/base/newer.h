@@ -38,7 +38,7 @@
 #define MREMAP_DONTUNMAP 4
 #endif
 
-/* for waitid(2), Linux 5.4; newer C libraries declare P_PIDFD in an enum */
+/* P_PIDFD of waitid(2), Linux 5.4; #ifdef cannot detect it, as it is in an enum */
 enum { UAIO_P_PIDFD = 3 };
 
 /*

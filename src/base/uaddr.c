@@ -8,8 +8,8 @@
 
 enum {
 	/*
-	 * No machine has smaller pages. If pages are larger, some probes are needless,
-	 * but harmless.
+	 * No machine has smaller pages. If pages are larger, a page is probed several
+	 * times, which is needless but harmless.
 	 */
 	PAGE = 4096,
 	WORD = 8,

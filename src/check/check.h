@@ -178,8 +178,8 @@ void uaio_check_pass(uintptr_t from, uintptr_t to);
 
 /*
  * A request has completed, and the calling thread is about to call a function of the
- * program for it. This call marks the function's argument as initialised for
- * MemorySanitizer.
+ * program for it. uaio_check_notified() also marks the argument of that function as
+ * initialised for MemorySanitizer.
  */
 void uaio_check_notified(void);
 
@@ -197,7 +197,7 @@ void uaio_check_shared(const void *at, size_t bytes);
 
 /* The recorded buffers of a group. If all members are 0, there are none. */
 struct uaio_check_provided {
-	/* only provided.c uses life, first and last */
+	/* for provided.c only: its `life` at the recording; ends of the group's queue */
 	uint64_t life;
 	uint32_t first, last;
 	uint32_t nr; /* number of buffers */

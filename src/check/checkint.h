@@ -53,10 +53,11 @@ struct uaio_check_part {
 	bool is_provided;
 	/* For asan.c and memcheck.c: accesses by the program are forbidden. */
 	bool is_poisoned;
-	/* asan.c only: shadow byte of the last granule before the submission */
+	/* asan.c only: shadow byte that the last granule had before the submission */
 	uint8_t last_shadow;
 	/*
-	 * memcheck.c only, if bits is NULL: at the submission no bit was initialised
+	 * memcheck.c only, valid if `bits` is NULL: true if no bit was initialised at
+	 * the submission
 	 */
 	bool was_undefined;
 	/*

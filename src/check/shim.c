@@ -89,7 +89,7 @@ __attribute__((constructor)) static void load(void)
 	find_next();
 }
 
-/* Return: the usable size of a block, or a smaller number. */
+/* Return: the usable size of a block, or 1 if usable_size is NULL. */
 static size_t bytes_of(void *at)
 {
 	return next.usable_size ? next.usable_size(at) : 1;

@@ -72,8 +72,8 @@ struct ring {
 extern void __msan_unpoison(const void *at, size_t bytes) __attribute__((weak));
 
 /*
- * A function has written this memory of the program: tell MemorySanitizer that it is
- * initialised.
+ * A function has written this memory of the program: tell MemorySanitizer that the
+ * memory is initialised.
  */
 static inline void uaio_shim_hand(const void *at, size_t bytes)
 {

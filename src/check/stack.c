@@ -523,7 +523,7 @@ struct uaio_check_span uaio_check_my_stack(uintptr_t sp)
 	}
 	/*
 	 * The alternate stack of a signal handler may lie inside the thread's own
-	 * stack.
+	 * stack, but does not count as this stack.
 	 */
 	return is_in(&span, sp) && !is_on_alternate()
 		       ? span

@@ -71,7 +71,7 @@ struct fiber {
 	uint64_t signals;
 
 	/* under fibers.lock */
-	/* value of uaio_check_me() in the thread that created the fiber */
+	/* identifies the thread that created the fiber (its uaio_check_me()) */
 	uintptr_t owner;
 	uint32_t users; /* requests in flight */
 };

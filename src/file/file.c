@@ -120,7 +120,7 @@ static int classify(struct uaio_file *file, int fd,
 	/* relaxed: publish() releases the values; in an old entry they are only hints (I2) */
 	store_relaxed(&file->fd, fd);
 	store_relaxed(&file->kind, facts->kind);
-	/* [MB:reused] release: the old slot was emptied before. See uaio_file_read_flags(). */
+	/* [MB:reused] release: the entry's old slot is empty. See uaio_file_read_flags(). */
 	store_release(&file->flags, flags_of(facts));
 	store_relaxed(&file->inode, inode);
 	store_relaxed(&file->dev, facts->dev);
@@ -283,7 +283,7 @@ int uaio_file_open_parted(int fd, struct uaio_file **ret_file)
 		return ret;
 	if (facts.flags & UAIO_FILE_F_PATH)
 		return -EBADF;
-	/* Reopen no terminal: other threads do not have this descriptor table. */
+	/* Reopen no terminal: the table of other threads would lack the new descriptor. */
 	facts.flags &= ~(uint32_t)UAIO_FILE_F_TERMINAL;
 	file = new_file(fd, &facts);
 	if (!file)
@@ -337,7 +337,7 @@ bool uaio_file_try_get(struct uaio_file *file)
 	do {
 		if (!refs)
 			return false;
-		/* [MB:file-ref] seq_cst: take the reference before is_in_slot(). */
+		/* [MB:file-ref] seq_cst: increment refs, then read the slot (is_in_slot()). */
 	} while (!__atomic_compare_exchange_n(&file->refs, &refs, refs + 1,
 					      false, __ATOMIC_SEQ_CST,
 					      __ATOMIC_RELAXED));
