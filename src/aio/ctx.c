@@ -293,8 +293,8 @@ static struct uaio_ctx *claim(uint64_t handle, struct uaio_moved **ret_moved)
 	}
 	if (ctx) {
 		/*
-		 * [MB:tickets] acq_rel: this changes tickets, so the compare-and-exchange of
-		 * a thread that takes a ticket later fails. Earlier tickets are counted.
+		 * [MB:tickets] acq_rel: a thread that takes a ticket from now on sees DEAD, or
+		 * its compare-and-exchange fails. Earlier tickets are counted.
 		 */
 		or_acqrel(&ctx->tickets, UAIO_TICKETS_DEAD);
 		uaio_ctxtab_set_locked(&ctxs.table, ctx->id, NULL);

@@ -77,7 +77,8 @@ void uaio_check_drop(uint32_t record);
 void uaio_check_complete(uint32_t record, int64_t res);
 
 /*
- * The calling thread has submitted requests, and is about to return to the program.
+ * The calling thread has submitted requests, and is about to return to the program. From
+ * now on the checks do not delay the completions of these requests.
  */
 void uaio_check_call_is_over(void);
 
@@ -197,7 +198,10 @@ void uaio_check_shared(const void *at, size_t bytes);
 
 /* The recorded buffers of a group. If all members are 0, there are none. */
 struct uaio_check_provided {
-	/* for provided.c only: its `life` at the recording; ends of the group's queue */
+	/*
+	 * for provided.c only. life: when the group was recorded; first and last: the
+	 * oldest and the newest buffer
+	 */
 	uint64_t life;
 	uint32_t first, last;
 	uint32_t nr; /* number of buffers */

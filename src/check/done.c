@@ -113,8 +113,8 @@ static void look_for_freed(const struct uaio_check_record *record)
 	report.bytes = report.part.bytes;
 	report.did = "free, or the end of a stack frame";
 	/*
-	 * When the kernel wrote the memory, memcheck marked it as addressable again. So
-	 * have memcheck check the byte before the memory.
+	 * Make memcheck print its own report, about the byte before the memory. When the
+	 * kernel wrote the memory itself, memcheck marked it as addressable again.
 	 */
 	(void)uaio_memcheck_look(report.at - 1, 1, true, &byte);
 	uaio_check_report(&report);

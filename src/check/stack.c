@@ -77,7 +77,8 @@ static struct {
 	/* immutable after init */
 	/*
 	 * Address ranges of this library, and of AddressSanitizer, which calls this
-	 * library when the program frees memory. Frames in them are not the program's.
+	 * library when the program frees memory. Stack frames with return addresses in
+	 * these ranges are not the program's.
 	 */
 	struct uaio_check_span ours[2];
 	/* Functions of the unwinder; NULL if libgcc_s is not there. */
@@ -107,7 +108,7 @@ static int find_library(struct dl_phdr_info *object, size_t bytes, void *arg)
 	uintptr_t begin = UINTPTR_MAX, end = 0;
 
 	(void)bytes;
-	/* Skip the program, to which dl_iterate_phdr() gives an empty name. */
+	/* Skip the program, which is no library; dl_iterate_phdr() names it "". */
 	if (!object->dlpi_name || !*object->dlpi_name)
 		return 0;
 	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
