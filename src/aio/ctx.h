@@ -80,7 +80,10 @@ struct uaio_ctx {
 	/* polls of this context that found no event (vain.c) */
 	struct uaio_vain vain;
 
-	/* io_setup opens the queue under reap_lock and the queue's lock */
+	/*
+	 * io_setup opens the queue under reap_lock and the queue's lock, so a thread
+	 * with either lock may compare the queue's generation
+	 */
 	struct uaio_queue queue __attribute__((aligned(UAIO_CACHE_LINE)));
 	/* atomic: how many tickets have ended; written only under the queue's lock */
 	uint64_t nr_done;
