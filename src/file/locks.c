@@ -34,8 +34,9 @@
 
 static struct {
 	/*
-	 * atomic: descriptor + 1, or 0 for an empty slot. All accesses are relaxed: a slot
-	 * publishes no other memory. The thread that empties a slot owns its descriptor.
+	 * atomic: a kept descriptor + 1, or 0 for an empty slot. All accesses are relaxed:
+	 * a slot publishes no other memory. The thread that empties a slot owns its
+	 * descriptor.
 	 */
 	uint32_t slots[UAIO_KEPT_MAX];
 	uint32_t nr; /* atomic: how many slots are not empty */

@@ -65,7 +65,7 @@ int uaio_terminal_open(int fd, uint32_t file_flags)
 	/*
 	 * Compare the terminals after the open. If the terminal was hung up before the
 	 * open, `reopened` may be another terminal. If it is hung up later, `reopened` is
-	 * hung up, too.
+	 * hung up, too. In both cases is_same() is false.
 	 */
 	if (is_same(fd, reopened))
 		return reopened;

@@ -214,7 +214,7 @@ static void read_changing(struct changing *it, unsigned end, unsigned n)
 	store_relaxed(&switching.to, it->file);
 	store_relaxed(&switching.countdown, n);
 	unit_hook(switch_file);
-	/* This first read may be executed on the pipe or on the file. */
+	/* Do not check the result: this read may be executed on the pipe or on the file. */
 	iocb = unit_iocb(IOCB_CMD_PREAD, it->fd, text, 4, 2 * SIZE);
 	ret = unit_submit(it->handle, &iocb);
 	unit_hook(NULL);
@@ -257,10 +257,10 @@ static void a_file_closed_while_it_is_looked_up_leaves_no_trace(void **state)
 }
 
 /*
- * The library does not see that the descriptor was replaced, so its entry must
- * describe the new file. When the library issues the second read, it notices a wrong
- * inode, but not a wrong access mode. So the test also uses the write end of the pipe,
- * which cannot be read.
+ * The library does not see that the descriptor is replaced while it makes an entry. It
+ * must not keep an entry of the old file. When it issues the second read, it would notice
+ * a wrong inode, but no wrong access mode. So also use the pipe's write end, which cannot
+ * be read.
  */
 static bool stale_entry_is_not_kept(unsigned end, unsigned n)
 {
@@ -289,7 +289,7 @@ static void a_stale_entry_is_not_kept(void **state)
 
 /*
  * Between uaio_fds_closing() and the dup2() that replaces the file, the library makes
- * an entry of the old file. It must not find this entry later.
+ * an entry of the old file. After the dup2(), the library must not find this entry.
  */
 static void an_entry_of_the_file_before_is_not_kept(void **state)
 {
@@ -542,7 +542,7 @@ static void an_eventfd_counts_each_completion(void **state)
 			sum += count;
 		}
 		assert_int_equal(sum, NR);
-		/* A thread that has read the eventfd finds all events. */
+		/* Each event is in the ring before its signal, so all are there now. */
 		assert_int_equal(unit_reap(handle, NR, events), NR);
 		unit_destroy(handle);
 		unit_close(fd);

@@ -60,8 +60,8 @@ static unsigned nr_own(int fd)
 }
 
 /*
- * For unit_await(): a thread of the library may keep its reference to the file, and so
- * the library's descriptor of the file, for a moment longer.
+ * Return: whether the library has no descriptor of the file any more. Tests wait for this
+ * after a close, as a thread of the library may still have a reference to the file.
  */
 static bool has_no_own(void *arg)
 {

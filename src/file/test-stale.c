@@ -515,7 +515,7 @@ static void a_reused_entry_of_a_closed_descriptor_is_bad(void **state)
  */
 static void a_kind_that_was_read_stays(void **state)
 {
-	/* enough reads that later ones do not query the page cache */
+	/* after this many cached reads in a row, the library no longer queries the cache */
 	enum { READS = 64 };
 
 	(void)state;

@@ -129,8 +129,8 @@ static int nr_reopened(void)
 }
 
 /*
- * For unit_await(): a thread of the library may keep its reference to the terminal, and
- * so the library's descriptor of the terminal, for a moment longer.
+ * Return: whether the library has no reopened terminal any more. Tests wait for this
+ * after a close, as a thread of the library may still have a reference to the terminal.
  */
 static bool none_is_reopened(void *arg)
 {

@@ -199,8 +199,8 @@ static inline bool steal(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * Submit a read, and let the thief consume the first line of input just before the
- * library's read().
+ * Submit a read of the master or of the terminal. The thief consumes the first line of
+ * input just before the library's read().
  */
 static inline void lose_the_race(bool of_master)
 {
