@@ -13,8 +13,8 @@
 #include "flow/flow.h"
 
 /*
- * If no worker has begun the call after this time, perhaps no more threads can be created.
- * The submitting thread then stops waiting for the call.
+ * If no worker has begun a request's system call after this time, perhaps no more threads
+ * can be created. The submitting thread then stops waiting for the call.
  */
 enum { NO_THREAD_NS = 2000000000 };
 

@@ -6,11 +6,11 @@
  * a canceller first removes requests from the lists in which they wait, each under the lock
  * of the module that has the list. It then completes only the requests that it removed.
  *
- *   I1  If several requests match the aim of the call, the newest are removed first.
+ *   I1  If several requests match the aim of the call, the newest are removed first. So the
+ *       removal of a request never lets a matching request start that had to wait for it.
  *       Meanwhile an older request that is not cancelled may complete. A matching request that
  *       waited for the older request then starts, as if it had started before the cancelling
- *       call. But no request is executed if the same call cancels an older request of its file
- *       that had to be executed before it.
+ *       call.
  *   I2  No request is completed while a lock is held, because a completion wakes clients and
  *       may start other requests. So all requests are removed before the first is completed.
  *   I3  A request that another thread is trying cannot be removed, and may have to wait again

@@ -178,7 +178,7 @@ static bool has_our_thread_ids(void)
  * The kernel's own AIO has nr_native requests on file. A worker may still be in io_submit
  * with some of these requests. That call may not have looked up the descriptor yet, or may
  * still refuse the request.
- * Return: false if there may be such a request.
+ * Return: whether all these calls have looked up the descriptor, and refused no request.
  */
 static bool submitters_are_in_calls(const struct uaio_file *file,
 				    uint32_t nr_native)
@@ -201,8 +201,8 @@ static bool submitters_are_in_calls(const struct uaio_file *file,
 
 /*
  * Return: whether the descriptor may be closed: each reference to file, except the closing
- * thread's, belongs to a request that makes only one call, and is in that call. Each such
- * request has one reference. There are no new references, as the closer has removed the
+ * thread's, belongs to a request whose only system call is in progress. Each such request
+ * has one reference. There are no new references, as the closer has removed the
  * file from the table. The references are counted before the calls. So if both counts are
  * equal, no request was missed.
  */

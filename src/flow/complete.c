@@ -120,7 +120,7 @@ void uaio_req_read_next(struct uaio_device *device, struct uaio_worker *worker,
 		uaio_wq_returned(worker);
 }
 
-/* Return: whether the client asked for a worker, and workers execute the operation. */
+/* Return: whether sqe asks for a worker (is_async), and workers execute its operation. */
 static bool is_for_worker(const struct uaio_sqe *sqe)
 {
 	return sqe->is_async && uaio_optab[sqe->op].class != UAIO_CLASS_POLL &&
@@ -155,7 +155,7 @@ struct ending {
 	/* req is a write, whose memory is kept until its completion is posted */
 	bool is_write;
 	bool delayed_exit;
-	bool breaks; /* whether the next request of its chain is cancelled */
+	bool breaks; /* the result of req cancels the later requests of its chain */
 };
 
 /* First part of completing req, while req is still in its group. */
@@ -189,7 +189,10 @@ leave_locked(const struct ending *ending, struct list *ret_startable)
 	uaio_req_leave_locked(ending->req, !ending->is_write);
 }
 
-/* Second part of completing a request: it has left its group, so no canceller finds it. */
+/*
+ * Second part of completing a request, which has left its group. From now on only syncs
+ * wait for a write. Any other request drops its file.
+ */
 static inline __attribute__((always_inline)) void
 let_go_of_file(const struct ending *ending, struct list *ret_startable)
 {
@@ -263,7 +266,7 @@ void uaio_req_finish(struct uaio_req *req, int64_t res,
 /*
  * Return: how many requests, from the first on, can be posted together. They must be of one
  * queue, and is_for_worker() must return the same for all of them. If faults are injected,
- * the number is 1, as each completion may be delayed.
+ * the result is 1, as each completion may be delayed.
  */
 static unsigned nr_together(struct uaio_req *const *reqs, unsigned nr)
 {

@@ -212,8 +212,8 @@ int uaio_req_new(const struct uaio_submitter *by, struct uaio_file *fixed,
 		return ret == -ENOMEM ? -EAGAIN : ret;
 	/*
 	 * A request that parks needs a watch on its file; a timer has no file. Since the
-	 * first try, the program may have reopened the descriptor as a regular file. There
-	 * only polls park, so other requests need no watch.
+	 * first try, the program may have reopened the descriptor as a regular file. On
+	 * regular files only polls park, so other requests need no watch.
 	 */
 	if (parks && likely(file) &&
 	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&

@@ -212,7 +212,7 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
 
 	/*
 	 * relaxed: this thread may miss that the gate or the queue has just been closed.
-	 * Then the kernel executes the request, and another thread reaps its completion
+	 * Then the kernel executes the request, and another thread reaps its completion.
 	 */
 	if (likely(!uaio_native_suits_worker(req)) || uaio_gate_is_closed() ||
 	    load_relaxed(&group->ready.is_closing) ||

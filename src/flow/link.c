@@ -19,7 +19,8 @@
 enum {
 	MEMBER = 1u << 5, /* the request is in a chain */
 	/*
-	 * no earlier request of its chain had to wait, so the submitting thread issues it
+	 * the submitting thread issues this request, as no earlier request of the chain had
+	 * to wait
 	 */
 	HERE = 1u << 6,
 	ISSUE = 1u << 7, /* the starter (send.c) issues the request */
@@ -400,7 +401,7 @@ void uaio_link_expire(struct uaio_req *timer)
 		ops = uaio_waits_of(req);
 		if (ops)
 			what = ops->cancel(req, &canceller, &startable);
-		/* A worker may be about to sleep in the request's call: try again soon. */
+		/* A worker may be about to sleep in req's call: let the timer try again soon. */
 		if (what == UAIO_CANCEL_NONE &&
 		    uaio_optab[req->sqe.op].sleeps &&
 		    look_again_locked(timer)) {

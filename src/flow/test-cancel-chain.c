@@ -56,7 +56,7 @@ static void chain_begin(void)
 	unit_gate_close(chain.fd);
 }
 
-/* The request at index i writes or reads block i of the file; its data is i. */
+/* The request at index i writes or reads block i of the file; its aio_data is i. */
 static struct iocb *chain_add(unsigned opcode, int fd)
 {
 	struct iocb *iocb = &chain.iocbs[chain.nr];

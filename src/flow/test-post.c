@@ -29,13 +29,14 @@ static struct {
 	unsigned nr_posts;
 	/* how many posts came while the queue's lock was not held */
 	unsigned nr_unlocked;
-	uint32_t nr_asked; /* atomic: how often is_met() was called */
+	/* atomic: how often is_met() was called, which checks a waiting thread's need */
+	uint32_t nr_asked;
 	uint32_t asked_by; /* atomic: the last thread that called is_met() */
 	/* atomic: how many pins the queue had when is_met() was last called */
 	uint32_t pins_then;
 
 	unsigned nr_drops;
-	/* how many calls of drop_words() came while the queue's lock was held */
+	/* how often the sink's drop_words() was called while the queue's lock was held */
 	unsigned nr_locked;
 	uint64_t sum_words;
 } client;
@@ -270,7 +271,7 @@ static void the_sink_gets_each_post_under_the_lock(void **state)
 		assert_int_equal(client.nr_unlocked, 0);
 		assert_int_equal(client.queue.nr_queued, 3);
 		assert_int_equal(client.queue.nr_inline, 1 + 2);
-		/* No thread waits, so the post need not call is_met(). */
+		/* is_met() is only called for waiting threads, and no thread waits. */
 		assert_int_equal(client.nr_asked, 0);
 		assert_int_equal(client.nr_drops, 0);
 		end();
