@@ -90,7 +90,7 @@ static const char *why_of_loader(int fd, const ElfW(Ehdr) * elf,
 			       ? "which is built for another C library: use a "
 				 "build for glibc or musl"
 			       : NULL;
-	/* for other errors the exec itself will fail */
+	/* on any other error the exec itself will fail */
 	default: return NULL;
 	}
 }

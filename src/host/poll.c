@@ -237,7 +237,7 @@ static int sleep_in_poll(struct pollfd *pfds, unsigned nr, int64_t deadline_ns,
 	return ret;
 }
 
-/* Cleanup handler: the thread is cancelled, or leaves by siglongjmp(). */
+/* Cleanup handler: the thread is cancelled. glibc also calls it on a siglongjmp(). */
 static void end_sleep(void *arg)
 {
 	(void)arg;

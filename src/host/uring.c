@@ -52,7 +52,8 @@ static bool may_ask(enum uaio_call call)
 	if (uaio_config.uring == UAIO_URING_NEVER)
 		return true;
 	/*
-	 * The program may make this call before the library's constructor has run.
+	 * The program may make this call before the library's constructor has run. So
+	 * read here which calls are allowed.
 	 */
 	uaio_calls_load(secure_getenv(UAIO_CALLS_VARIABLE));
 	return uaio_may_call(call);
