@@ -29,7 +29,7 @@
 
 /*
  * Get the registered file at the index `place`, and a reference to it.
- * Return: 0 or -EBADF.
+ * Return: 0; -EBADF if no file is registered there.
  */
 static int get_fixed(struct uaio_queue *queue, int place,
 		     struct uaio_file **ret_file)
@@ -126,9 +126,9 @@ static void unuse_stream(struct uaio_req *req)
 }
 
 /*
- * Issue req in this thread, or leave it to a worker. Unless the submission itself issues
- * req (uaio_link_is_here()), this may be any thread. It then leaves requests of regular
- * files to workers, because such a request may take long, and would delay this thread.
+ * Issue req in this thread, or leave it to a worker. This is the submitting thread if
+ * uaio_link_is_here(). Otherwise it may be any thread: then leave a request of a regular
+ * file to a worker, because the request could delay this thread for long.
  */
 static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
 				struct uaio_outcome *ret)

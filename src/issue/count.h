@@ -19,8 +19,8 @@ void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
 		      const struct uaio_outcome *outcome);
 
 /*
- * Count a request that the submitting thread did not complete at once, and so has
- * created. next: what the request waits for. Does nothing if batch->stats is NULL.
+ * Count req, which was created because the request did not complete at once. next: what
+ * req waits for. Does nothing if batch->stats is NULL.
  */
 void uaio_batch_count_handed_over(struct uaio_batch *batch,
 				  struct uaio_req *req, enum uaio_next next,

@@ -94,7 +94,7 @@ static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 	}
 	/*
 	 * The descriptor may refer to a stream by now. If the request has an offset,
-	 * the kernel's call then fails. So check here only if it has none.
+	 * the kernel's call then fails. So check here only a request without an offset.
 	 */
 	if (ret->sqe.off == UAIO_OFF_POSITION &&
 	    uaio_is_misplaced(ret->file, &ret->sqe))

@@ -20,7 +20,7 @@
  *       line of the file PID.changes in the directory uaio_check_directory. The fields
  *       of the line, separated by tabs, are: "change"; the number of the fault, from 1;
  *       the request's number; the kind of fault; its value (an error's name, "BYTES of
- *       BYTES" that are moved, or nanoseconds); the operation; the descriptor; its
+ *       BYTES" for a short transfer, or nanoseconds); the operation; the descriptor; its
  *       path. A field that does not apply is "-", as is the descriptor of a registered
  *       file. If the option only= contains the request's number, as a single number or
  *       in a short range, check.h also reports where the request was submitted. That

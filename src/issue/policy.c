@@ -214,9 +214,10 @@ void uaio_note_cached(struct uaio_file *file, bool is_hit)
 	if (!is_hit)
 		store_relaxed(&file->hit_streak, 0);
 	/*
-	 * After a streak of STREAK_HITS reads, reads are made without a query, and
-	 * uaio_judge_read() times them by the cycle counter. It cannot do so while the
-	 * counter's rate is unknown, so the streak then stays shorter than STREAK_HITS.
+	 * After a streak of STREAK_HITS reads, the library no longer queries the page
+	 * cache, and uaio_judge_read() times each read by the cycle counter. While the
+	 * counter's rate is unknown, reads cannot be timed. So the streak then stays
+	 * shorter than STREAK_HITS.
 	 */
 	else if (nr < STREAK_HITS - 1 || uaio_cycles_per_us())
 		store_relaxed(&file->hit_streak, nr + 1);

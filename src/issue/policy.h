@@ -144,7 +144,7 @@ enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
 
 /*
  * Return: whether the last 64 reads found all their pages in the page cache, so that the
- * next read is made without a query.
+ * next read is made without querying the page cache.
  */
 bool uaio_is_streaking(const struct uaio_file *file);
 /* Store whether all pages of a read were in the page cache. */
@@ -165,8 +165,8 @@ struct uaio_trial_write {
 };
 
 /*
- * Return: whether the write may be executed in this call; if so, the caller calls
- * uaio_trial_write_end() after it.
+ * Return: whether the write may be executed inline; if so, the caller calls
+ * uaio_trial_write_end() after the write.
  */
 bool uaio_trial_write_begin(const struct uaio_file *file,
 			    struct uaio_inode *inode,

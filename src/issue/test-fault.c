@@ -125,10 +125,10 @@ static void the_seed_decides_and_nothing_else(void **state)
 	assert_true(pattern_of("nop:eio@p=0.5") != first);
 	assert_true(pattern_of("nop:eio@p=0.000000001,seed=1") == 0);
 	assert_true(pattern_of("nop:eio@p=1,seed=1") == UINT64_MAX);
-	/* p= also decides for the requests that only= selects. */
+	/* Of the requests that only= names, p= (a probability) still selects some. */
 	assert_true(pattern_of("nop:eio@p=0.5,seed=1,only=1-32") ==
 		    (first & UINT32_MAX));
-	/* Of the requests that p= selects, count=1 keeps the first. */
+	/* Of the requests that p= selects, only the first gets the fault: count=1. */
 	assert_true(pattern_of("nop:eio@p=0.5,seed=1,count=1") ==
 		    (first & -first));
 }
@@ -254,8 +254,8 @@ static void what_is_refused_is_not_counted(void **state)
 /* Short transfers */
 
 /*
- * Check a short read: the first `res` bytes of the buffer are read, the others are
- * unchanged.
+ * Check a short read of `res` bytes, a multiple of `unit`: the first `res` bytes of the
+ * buffer are read, the others are unchanged.
  */
 static void assert_short_read(struct uaio_sqe sqe, uint64_t unit)
 {
