@@ -251,7 +251,7 @@ static void advance(struct uaio_liburing_cq *cq, uint32_t nr)
 
 /*
  * Find the first CQE for the program, and count the ready slots from this CQE on. If
- * CQEs of this file's own timeouts, or fillers of CQE_MIXED rings, come first, consume
+ * CQEs of this file's own timeouts, or padding (IORING_CQE_F_SKIP), come first, consume
  * them.
  * Return: 0 with *ret_cqe, which is NULL if there is no CQE; or the error with which
  * such a timeout has completed.
@@ -392,8 +392,8 @@ int __io_uring_get_cqe(struct uaio_liburing *ring,
 }
 
 /*
- * A CQE that fills two slots counts as one. Fillers count, too: the program later
- * advances the head by the slots of all CQEs that it has got here.
+ * A CQE that fills two slots counts as one. Padding (IORING_CQE_F_SKIP) also counts: the
+ * program later advances the head by the slots of all CQEs that it has got here.
  */
 unsigned io_uring_peek_batch_cqe(struct uaio_liburing *ring,
 				 struct io_uring_cqe **ret_cqes, unsigned nr)

@@ -210,7 +210,7 @@ static uint32_t power_of_two(uint32_t n)
 
 /*
  * Compute how many entries the kernel will give both queues.
- * Return: 0 or -EINVAL.
+ * Return: 0; -EINVAL if the kernel refuses the requested numbers.
  */
 static int count_entries(uint32_t nr, const struct io_uring_params *p,
 			 uint32_t *ret_sq, uint32_t *ret_cq)
@@ -271,7 +271,7 @@ static int measure(uint32_t nr_entries, const struct io_uring_params *p,
 }
 
 /*
- * Map memory that the kernel accepts for a ring: it must be one page, or one huge page.
+ * Map memory for a ring. The kernel accepts only one page, or one huge page.
  */
 static void *map_clients(size_t *bytes)
 {

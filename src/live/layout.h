@@ -192,9 +192,9 @@ struct uaio_live_block {
 	uint64_t nr_faults[UAIO_LIVE_FAULTS];
 	struct uaio_live_stays stays;
 	/*
-	 * One histogram for each time that has a name. The last one counts requests
-	 * that were executed inline, each the only request of its submitting call. Such
-	 * a request has no waits, and all its other times are equal. So tools add the
+	 * One histogram for each time in struct uaio_live_names, and one more. The last
+	 * counts requests executed inline, each the only request of its submitting call.
+	 * Such a request has no waits, and all its other times are equal. So tools add the
 	 * last histogram to each other histogram, except to those of the waits.
 	 */
 	struct uaio_hist hists[UAIO_LIVE_TIMES + 1];

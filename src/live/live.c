@@ -42,7 +42,7 @@ struct uaio_live_page *uaio_live_page(void)
 
 /*
  * Return: whether path is a directory that belongs to uid and that no other user can
- * access.
+ * access. *ret_error: 0, or the error of the query.
  */
 static bool is_own_directory(const char *path, unsigned uid, int *ret_error)
 {
@@ -207,7 +207,8 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 }
 
 /*
- * Create a file under one of the names that this process may use.
+ * Create the page's file under one of the names that this process may use. If all are in
+ * use, replace a file whose creator is gone, or whose creator this process cannot see.
  * Return: its descriptor; or a negative error number.
  */
 static int create_somewhere(const char *directory)
