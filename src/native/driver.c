@@ -14,9 +14,9 @@
 
 enum {
 	/*
-	 * epoll data of the io_uring ring's events. (The poller also reports its own
-	 * eventfd, by which other threads wake the driver. Those events have other
-	 * data.)
+	 * epoll data of the io_uring ring's events. (The driver's epoll, the poller,
+	 * also reports an eventfd, by which other threads wake the driver. Those events
+	 * have other data.)
 	 */
 	RING_EVENT = 1,
 	/*
@@ -361,7 +361,7 @@ static void go_deaf(struct drive *drive)
 	drive->is_refused = drive->is_deaf = true;
 }
 
-/* Return: whether the poller's own eventfd is among the events. */
+/* Return: whether one of the events is of the eventfd that wakes the driver. */
 static bool has_wake(const struct epoll_event *events, int nr)
 {
 	for (int i = 0; i < nr; i++)
@@ -372,10 +372,10 @@ static bool has_wake(const struct epoll_event *events, int nr)
 
 /*
  * Sleep until there is an event, or a timeout.
- * Return: whether the poller still wakes the driver. If another thread clears is_asleep
- * just when the wait times out, that thread's wake-up only ends the next wait. If two
- * waits in a row time out like this, and no wake-up comes, the program has closed the
- * poller.
+ * Return: whether the poller (the driver's epoll) still works. If another thread clears
+ * is_asleep just when the wait times out, that thread's wake-up only ends the next
+ * wait. If two waits in a row time out like this, and no wake-up comes, the program has
+ * closed the poller.
  */
 static bool wait_in_poller(struct drive *drive)
 {

@@ -132,7 +132,8 @@ void uaio_kuring_close(struct uaio_kuring *ring)
 struct io_uring_sqe *uaio_kuring_next(struct uaio_kuring *ring)
 {
 	/*
-	 * relaxed: when a submitting call returns, the kernel has consumed the entries
+	 * relaxed: only this thread writes the tail. When a submitting call returns, the
+	 * kernel has consumed the entries before the tail, so they may be filled again.
 	 */
 	uint32_t nr = ring->filled - load_relaxed(ring->sq_tail);
 	struct io_uring_sqe *sqe;

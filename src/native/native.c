@@ -204,8 +204,8 @@ has_eventfd(const struct uaio_native *native)
 	/*
 	 * relaxed, both loads: another thread may move the eventfd to another
 	 * descriptor (move_locked() of rings.c). It adds the new descriptor to the
-	 * epoll before it changes event_fd. So if event_fd has not changed, the failure
-	 * is real.
+	 * epoll before it changes event_fd. So if event_fd has not changed, the call
+	 * has failed because the eventfd is not in the epoll.
 	 */
 	do {
 		fd = load_relaxed(&native->event_fd);
