@@ -243,11 +243,11 @@ const struct difference differs_ring_first = {
 		"none. In the library, a send with the flag also begins after "
 		"the other requests of its submission, but later sends wait "
 		"for it.\n"
-		"A receive with the flag ignores SO_RCVLOWAT, and with MSG_OOB "
-		"does not poll first. It fails at once if its descriptor is no "
-		"socket, is not open for reading, or does not support a flag "
-		"of the request. Multishot requests with IOSQE_ASYNC poll "
-		"first, by these rules.",
+		"A receive with IORING_RECVSEND_POLL_FIRST ignores "
+		"SO_RCVLOWAT, and with MSG_OOB does not poll first. It fails "
+		"at once if its descriptor is no socket, is not open for "
+		"reading, or does not support a flag of the request. Multishot "
+		"requests with IOSQE_ASYNC poll first, by these rules.",
 };
 
 const struct difference differs_ring_commands = {
@@ -397,7 +397,8 @@ const struct difference differs_low_water = {
 		"there, even if they are fewer than SO_RCVLOWAT. read(2) waits "
 		"for SO_RCVLOWAT bytes, or for all requested bytes if that is "
 		"less. POLL requests honour SO_RCVLOWAT, as poll(2) does. An "
-		"io_uring receive with IORING_RECVSEND_POLL_FIRST ignores it.",
+		"io_uring receive with IORING_RECVSEND_POLL_FIRST ignores "
+		"SO_RCVLOWAT.",
 };
 
 static const struct difference differs_stream_held = {
