@@ -153,8 +153,8 @@ static inline void cancel_read(void)
 }
 
 /*
- * poll() has reported input to the library. The thief reads this input just before the
- * library's read().
+ * The thief is a hook, a second reader: when poll() has reported input to the library, it
+ * reads this input just before the library's read().
  */
 static struct {
 	uint32_t is_armed;   /* atomic */

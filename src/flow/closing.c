@@ -32,7 +32,8 @@ enum {
 	PATIENCE_NS = 20000000,
 	/*
 	 * How long the closer waits for a worker, if more workers may be created, before it
-	 * executes requests itself. The system may refuse further threads.
+	 * executes requests itself. It does not wait for ever, as the system may refuse
+	 * further threads.
 	 */
 	HOPE_MS = 5000,
 	/*

@@ -90,7 +90,7 @@ void uaio_defer_start_all(struct uaio_queue *queue)
 	struct uaio_group *group = &queue->group;
 	struct list startable;
 
-	/* relaxed: the value includes at least the requests that this thread deferred */
+	/* relaxed: this thread need only see the requests that it has deferred itself */
 	if (likely(!load_relaxed(&nr_deferred)))
 		return;
 	list_init(&startable);

@@ -8,8 +8,8 @@
 #include "split/bounce.h"
 
 /*
- * Make *end the file's size plus 1, unless *end is already set.
- * Return: whether *end is set.
+ * If *end is 0, make it the file's size plus 1.
+ * Return: false if the size cannot be queried; *end is then still 0.
  */
 static bool find_end(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		     uint64_t *end)

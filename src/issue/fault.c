@@ -182,7 +182,7 @@ static bool may_stream_be_short(const struct uaio_file *file,
 
 	if (uaio_file_has(file, UAIO_FILE_F_SOCKET))
 		return uaio_file_has(file, UAIO_FILE_F_SOCK_STREAM);
-	/* A write of at most PIPE_BUF bytes to a pipe is atomic. */
+	/* A write of at most PIPE_BUF bytes to a pipe is atomic, and so never short. */
 	return sys_fstat(sqe->fd, &st) == 0 && S_ISFIFO(st.st_mode) &&
 	       (uaio_optab[sqe->op].class == UAIO_CLASS_READ ||
 		bytes > PIPE_BUF);

@@ -427,8 +427,8 @@ static void slow_writes_go_to_workers_for_a_while(void **state)
 	let_clock_settle();
 	store_relaxed(&file.sleeps, 1);
 	/*
-	 * After slow writes, workers write for a certain time. If this thread was preempted
-	 * longer than that, repeat.
+	 * After slow writes, workers execute the file's writes for a certain time. If this
+	 * thread was preempted for that time, repeat.
 	 */
 	while (!was_in_worker) {
 		int64_t start_ns;

@@ -42,7 +42,7 @@ struct limits {
 
 static const struct limits no_change = { -1, { -1, -1 } };
 
-/* under the lock for starting the library */
+/* accessed only under the lock for starting the library */
 static struct {
 	struct limits now[UAIO_NR_ACCOUNTS];
 	/*

@@ -151,7 +151,7 @@ static void read_comm(char comm[UAIO_COMM_MAX])
 			       program_invocation_short_name);
 	if (fd >= 0)
 		(void)sys_close(fd);
-	/* Only these characters would make the JSON invalid. */
+	/* Replace the characters that would make the JSON invalid. */
 	for (char *p = comm; *p; p++)
 		if (*p == '"' || *p == '\\' || (unsigned char)*p < ' ')
 			*p = '?';

@@ -20,7 +20,7 @@
 enum {
 	DIRECTORY_BYTES = 32,
 	PATH_BYTES = 48,
-	/* The number of file names to try. */
+	/* how many file names a process may use (live.h, I1) */
 	TRIES = 8,
 	TMPFS_MAGIC = 0x01021994,
 };

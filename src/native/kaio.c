@@ -52,7 +52,7 @@ unsigned uaio_kaio_take(struct uaio_kaio_ring *ring,
 		head = head + 1 < nr ? head + 1 : 0;
 	}
 	/*
-	 * [MB:kaio] release: after this thread has read the events. Pairs with the
+	 * [MB:kaio] release: this thread has read the events before. Pairs with the
 	 * kernel.
 	 */
 	if (nr_taken)

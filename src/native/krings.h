@@ -53,7 +53,7 @@ static inline bool uaio_kaio_has(const struct uaio_kaio_ring *ring)
 	return load_relaxed(&ring->tail) != load_relaxed(&ring->head);
 }
 
-/* Return: how many events were taken, at most max. */
+/* Take up to max events from the ring. Return: how many were taken. */
 unsigned uaio_kaio_take(struct uaio_kaio_ring *ring,
 			struct io_event *ret_events, unsigned max);
 
@@ -133,7 +133,7 @@ struct io_uring_sqe *uaio_kuring_next(struct uaio_kuring *ring);
  */
 int uaio_kuring_submit(struct uaio_kuring *ring);
 
-/* Return: how many completions were taken, at most max. */
+/* Take up to max completions from the ring. Return: how many were taken. */
 unsigned uaio_kuring_take(struct uaio_kuring *ring,
 			  struct io_uring_cqe *ret_cqes, unsigned max);
 

@@ -152,7 +152,7 @@ int uaio_kuring_submit(struct uaio_kuring *ring)
 	int ret;
 
 	/*
-	 * [MB:kuring] release: the entries are filled before this. Pairs with the
+	 * [MB:kuring] release: publishes the filled entries. Pairs with the
 	 * kernel.
 	 */
 	store_release(ring->sq_tail, ring->filled);
@@ -184,7 +184,7 @@ unsigned uaio_kuring_take(struct uaio_kuring *ring,
 	while (head != tail && nr < max)
 		ret_cqes[nr++] = ring->cqes[head++ & (ring->cq_entries - 1)];
 	/*
-	 * [MB:kuring] release: after this thread has read the completions. Pairs with
+	 * [MB:kuring] release: this thread has read the completions before. Pairs with
 	 * the kernel.
 	 */
 	if (nr)

@@ -342,7 +342,8 @@ const void *uaio_native_called_on(const struct uaio_file *file)
 {
 	/*
 	 * For plain calls on the file, workers pass the file's own address to
-	 * uaio_wq_calls(). For submitting calls they need another address.
+	 * uaio_wq_calls(). For submitting calls they pass another address, so that
+	 * uaio_wq_callers() finds each kind of call separately.
 	 */
 	return (const char *)file + 1;
 }
