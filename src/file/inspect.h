@@ -67,7 +67,8 @@ bool uaio_syncs_later(int fd);
 
 /*
  * Get the size of a regular file, as the kernel has cached it. No server is queried.
- * (The kernel's own writes use this cached size, too.) Return: 0, -errno.
+ * (The kernel's own writes use this cached size, too.)
+ * Return: 0, or the error of the query.
  */
 int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size);
 

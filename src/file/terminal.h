@@ -33,7 +33,7 @@ bool uaio_terminal_is(int fd);
 
 /*
  * Reopen fd if it is a terminal that may be reopened. file_flags: the UAIO_FILE_F_* of fd.
- * Return: a descriptor that the library owns, or -1.
+ * Return: a descriptor that the library owns; -1 if fd was not reopened.
  */
 int uaio_terminal_open(int fd, uint32_t file_flags);
 

@@ -277,8 +277,8 @@ static void a_read_that_was_armed_late_reads_no_other_pipe(void **state)
 }
 
 /*
- * fd refers to one pipe, then to another, then to the first again. The epoll still
- * watches the first pipe, which the library added at the beginning.
+ * fd refers to one pipe, then to another, then to the first again, which the epoll still
+ * watches. A read that was submitted on the other pipe must take no byte from the first.
  */
 static void a_number_that_is_its_first_pipe_again_is_not_read(void **state)
 {

@@ -33,8 +33,8 @@ void uaio_queue_keep_maker(struct uaio_queue *queue)
 	unsigned crew = uaio_wq_enlist();
 
 	/*
-	 * All crews are in use, so none can be reserved for the maker. Workers then use the
-	 * credentials of each request's submitter.
+	 * All crews are in use, so none can be reserved for the maker (the thread that has
+	 * opened the queue). Workers then use the credentials of each submitter.
 	 */
 	if (crew == UAIO_WQ_NO_CREW)
 		return;

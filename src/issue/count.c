@@ -58,8 +58,8 @@ void uaio_batch_count_handed_over(struct uaio_batch *batch,
 		req->handed_over = uaio_cycles();
 		/*
 		 * This request is the first of its submission. If this thread has tried
-		 * to execute the request, the submission began then (outcome->start);
-		 * else it begins now.
+		 * to execute the request, the submission began with that attempt, at
+		 * outcome->start; else it begins now.
 		 */
 		if (!batch->nr_inline && !batch->nr_handed_over)
 			batch->start = outcome->start ? outcome->start

@@ -372,7 +372,7 @@ static void note_size(struct uaio_batch *batch, const struct uaio_file *file,
 
 /*
  * Check a request before it is issued. *file: from uaio_look_up(); its entry may have been
- * reused for a descriptor that does not allow the request (file.h, I2). Then look up the
+ * reused for a descriptor that does not allow the request (file.h, I2). If so, look up the
  * request's descriptor again.
  * Return: 0, or the -errno with which the request is refused.
  */

@@ -20,8 +20,8 @@ static void assert_workers(int bounded, int unbounded)
 	assert_int_equal(now[UAIO_WQ_BOUNDED], bounded);
 	assert_int_equal(now[UAIO_WQ_UNBOUNDED], unbounded);
 	/*
-	 * The work queue must have the same limits. -1 changes nothing and returns the
-	 * limit.
+	 * The work queue must have the same limits. The argument -1 changes nothing and
+	 * returns the limit.
 	 */
 	assert_int_equal(uaio_wq_limit_workers(UAIO_BOUNDED, -1), bounded);
 	assert_int_equal(uaio_wq_limit_workers(UAIO_UNBOUNDED, -1), unbounded);

@@ -35,7 +35,7 @@
  *       no more requests, and looks for completions at intervals.
  *
  *   I4  While the kernel has requests of the driver, the driver does not end, as it
- *       must take their completions. It can do this even if a new seccomp filter
+ *       must take their completions. It can take them even if a new seccomp filter
  *       refuses all calls of io_uring. In that case the requests on the list, and all
  *       requests submitted later, go to workers.
  *
@@ -75,7 +75,7 @@ void uaio_driver_init(void);
 bool uaio_driver_takes(const struct uaio_file *file,
 		       const struct uaio_sqe *sqe);
 
-/* uaio_driver_takes() for req, which is PREPPED and waits for no older request. */
+/* As uaio_driver_takes(), for req, which is PREPPED and waits for no older request. */
 bool uaio_driver_suits(const struct uaio_req *req);
 
 /*

@@ -59,8 +59,8 @@
  *       completes the request.
  *
  *   I2  A request has one completion in the ring. A thread takes completions under the
- *       lock, from memory. The kernel's own calls that take completions are never made,
- *       so no other thread can take any.
+ *       lock, from memory. The library never calls io_getevents of the kernel, so no other
+ *       thread can take any.
  *
  *   I3  A queue gives its ring back when the last of its requests is complete. The ring
  *       is then empty, and may serve another queue.
