@@ -20,7 +20,7 @@
 
 struct uaio_kaio_ring;
 
-/* After a refusal the library tries the kernel again after this time. */
+/* If the kernel refuses requests, the library tries it again after this time. */
 #define UAIO_NATIVE_AGAIN_NS INT64_C(1000000000)
 
 struct uaio_native {
@@ -101,16 +101,18 @@ void uaio_native_rings_reset(void); /* under the lock */
 int64_t uaio_native_rings_again_ns(void);
 
 /*
- * Called before and after a system call that submits. Between uaio_natives_begin() and
- * the system call, the requests are counted in their files. When uaio_natives_end() is
- * called, the kernel has looked up their descriptors.
+ * Called before and after a system call that submits requests. After
+ * uaio_natives_begin(), the caller first counts the requests in nr_native of their
+ * files. When uaio_natives_end() is called, the kernel has looked up the requests'
+ * descriptors, so other threads may close them.
  */
 void uaio_natives_begin(void);
 void uaio_natives_end(void);
 
 /*
- * Wait for the end of submitting calls that have begun. They end soon; calls that wait
- * for blocks end when the disk has reported free blocks.
+ * Wait for the end of the submitting calls that have begun. Mostly they end soon. A
+ * write without RWF_NOWAIT waits in its call until the file system has found free
+ * blocks for it.
  */
 void uaio_natives_await_calls(void);
 
@@ -138,8 +140,8 @@ extern struct uaio_driver {
 	/* the epoll in which the driver sleeps */
 	struct uaio_poller poller;
 	/*
-	 * the driver counts as held up if a submitting call lasts longer than this,
-	 * which is rare
+	 * if a submitting call lasts longer than this, which is rare, the driver counts
+	 * as held up, and workers execute the requests on the list
 	 */
 	int64_t patience_ns;
 
@@ -160,11 +162,11 @@ extern struct uaio_driver {
 	 */
 	uint32_t identity;
 	bool is_asleep;
-	/* for tests: end as soon as there are no requests */
+	/* for tests: the driver ends as soon as it has no requests */
 	bool ends;
 	/*
-	 * made by the thread that starts the driver; the driver's thread copies this
-	 * struct
+	 * The kernel's io_uring. The thread that starts the driver makes it; the driver
+	 * then uses its own copy of this struct.
 	 */
 	struct uaio_kuring ring;
 } uaio_driver;

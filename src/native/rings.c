@@ -304,7 +304,7 @@ uint32_t uaio_natives_each(void (*act)(struct uaio_group *group))
 	list_for_each_safe (pos, &rings.used) {
 		struct uaio_native *native =
 			container_of(pos, struct uaio_native, node);
-		/* relaxed: the caller looks again later */
+		/* relaxed: the next call sees requests that this load misses */
 		uint32_t nr_left = load_relaxed(&native->nr);
 
 		nr_requests += nr_left;
@@ -328,7 +328,7 @@ uint32_t uaio_natives_each(void (*act)(struct uaio_group *group))
 	return nr_requests;
 }
 
-/* Moving an eventfd to another descriptor, as the program needs its descriptor */
+/* Moving an eventfd to another descriptor, as the program claims the present one */
 
 /* Return: the ring in list whose eventfd is fd, or NULL. */
 static struct uaio_native *find_locked(const struct list *list, int fd)

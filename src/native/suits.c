@@ -25,9 +25,9 @@ enum {
 	 */
 	LARGE_BYTES = 512 << 10,
 	/*
-	 * If the kernel has handed back the last vain_max requests of a file (the small
-	 * ones, or the large ones: nr_unnative), only one in TRY_EVERY is still
-	 * submitted with RWF_NOWAIT.
+	 * If the kernel has handed back the last vain_max requests of a file, only one
+	 * in TRY_EVERY is still submitted with RWF_NOWAIT. Small and large requests are
+	 * counted separately (nr_unnative).
 	 */
 	TRY_EVERY = 32,
 	/*
@@ -156,8 +156,8 @@ static bool is_synchronous(const struct uaio_req *req)
 
 /*
  * Return: whether the client's thread may wait while the kernel finds blocks for req.
- * Two conditions: the inode's last writes were fast, as for a buffered write
- * (policy.c); and the kernel does not sync the file within the call.
+ * Two conditions: the inode's last writes were fast (policy.c has the same condition
+ * for buffered writes); and the kernel does not sync the file within the call.
  */
 static bool may_wait_here(const struct uaio_req *req)
 {
@@ -232,7 +232,10 @@ bool uaio_native_suits_worker(const struct uaio_req *req)
 	const struct uaio_file *file = req->file;
 	enum size size;
 
-	/* relaxed: once set, owns_fd stays set */
+	/*
+	 * owns_fd: file->fd is a private duplicate, and the request's own descriptor may
+	 * refer to another file. relaxed: once set, owns_fd stays set.
+	 */
 	if (likely(!is_by_itself(req)) || load_relaxed(&file->owns_fd))
 		return false;
 	size = size_of(req);

@@ -714,8 +714,8 @@ static bool is_waiting(void *nr)
 }
 
 /*
- * One missing wake-up may only be late. If two in a row are missing, the eventfd is
- * closed, and the library must stop using the driver.
+ * A single missing wake-up may only be late. If two in a row are missing, the
+ * library must assume that the eventfd is closed, and stop using the driver.
  */
 static void nothing_is_lost_where_its_eventfd_is_closed(void **state)
 {

@@ -260,8 +260,8 @@ static void what_the_client_submits_in_vain_is_executed(void **state)
 }
 
 /*
- * The write is the only request of its file, so no other write would wait for it. So a
- * worker executes it by a plain system call.
+ * A worker submits a write to kernel AIO only so that other writes of the file need not
+ * wait. This write is its file's only request, so a worker executes it by a plain call.
  */
 static void one_that_is_alone_is_executed(void **state)
 {

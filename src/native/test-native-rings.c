@@ -48,7 +48,7 @@ static void a_process_has_only_so_many_rings(void **state)
 	}
 	assert_int_equal(kernel.nr_setups, RINGS_MAX);
 	assert_int_equal(nr_by_kernel() - nr, RINGS_MAX);
-	/* When a context is destroyed, another gets its ring. */
+	/* When a context is destroyed, another context gets its ring. */
 	unit_destroy(handles[0]);
 	read_one(handles[NR_CONTEXTS - 1], iocb);
 	assert_int_equal(nr_by_kernel() - nr, RINGS_MAX + 1);
