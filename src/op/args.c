@@ -22,9 +22,9 @@ bool uaio_args_can_read(const void *memory, uint64_t bytes)
 }
 
 /*
- * Measure a string of at most max bytes, including its 0. A system call for each page that
- * the string touches checks that the page can be read. That costs little compared with the
- * request's own call.
+ * Measure a string of at most max bytes, including its 0. Before this function reads a
+ * page, a system call checks that the page can be read. That check takes little time
+ * compared with the request's own call.
  * Return: its length, including the 0; max + 1: the string is longer; 0: it cannot be read.
  */
 static uint32_t measure(const char *text, uint32_t max)

@@ -8,8 +8,8 @@
  * its own memory once the submitting call returns. The system call writes its results to
  * the client's memory, as for the buffer of a read.
  *
- *   I1  prep measures the strings. The copy of a string has the length that prep
- *       measured, even if the client changes the string meanwhile.
+ *   I1  The operation's function prep (op.h) measures the strings. The copy of a string
+ *       has the measured length, even if the client changes the string meanwhile.
  *   I2  A copy owns references to its files. If the client gave a registered (fixed)
  *       file, the copy owns a reference from its creation on. If the client gave a
  *       descriptor, the copy owns a reference from uaio_args_fix() on.

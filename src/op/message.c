@@ -152,7 +152,7 @@ int64_t uaio_send_run(const struct uaio_sqe *sqe, int fd,
 	return res;
 }
 
-/* Return: a message made from the arguments, without addresses. */
+/* Return: a message made from the arguments; the caller adds the peer's address. */
 static struct uaio_msghdr message_of(const struct uaio_args *args)
 {
 	return (struct uaio_msghdr){
@@ -220,9 +220,9 @@ void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more)
 	is_polled = is_polled && sys_ppoll(pfds, nr, &zero, NULL, 0) >= 0;
 	for (unsigned i = 0; i < nr; i++)
 		/*
-		 * If poll() reports further events, query the number of bytes. At the
-		 * end of the stream, or after an error, poll() reports such events even
-		 * if no bytes are left.
+		 * If poll() reports events besides POLLIN, query how many bytes the
+		 * socket holds. At the end of the stream, or after an error, poll()
+		 * reports such events even if no bytes are left.
 		 */
 		ret_have_more[i] = is_polled && !(pfds[i].revents & ~POLLIN)
 					   ? pfds[i].revents
@@ -436,8 +436,8 @@ static bool may_write(const void *at, size_t bytes)
 }
 
 /*
- * A message with res bytes of data was received. Write everything else (address, control
- * data, flags) to the client's own header.
+ * A message with res bytes of data was received. Write the lengths of the address and of
+ * the control data, and the message's flags, to the client's own header.
  * Return: res; -EFAULT: the client has unmapped the header. Then the data are lost.
  */
 static int64_t write_back(const struct uaio_args *args,

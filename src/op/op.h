@@ -102,7 +102,7 @@ enum uaio_rest {
 	/* Multishot: no bytes are left, so skip the receive that would return EAGAIN. */
 	UAIO_REST_NONE,
 	/*
-	 * Multishot: as NONE, unless epoll has reported the end of the stream or an error.
+	 * Multishot: no bytes left; receive if epoll reported the stream's end or an error.
 	 */
 	UAIO_REST_NO_BYTES,
 };
@@ -258,7 +258,7 @@ enum { UAIO_DRAIN = 4 };
 /* With UAIO_LINK: if a request fails, the chain's later requests get QUIET (sink.h). */
 enum { UAIO_LINK_QUIET = 8 };
 
-/* A result of run, not an errno: any way to make this call might block. */
+/* A result of run, not an errno: the library cannot make the call without blocking. */
 #define UAIO_OP_BLOCKS INT64_MIN
 
 /*
@@ -461,8 +461,8 @@ struct uaio_op_door {
 	/*
 	 * Like pick() and picked(), for memory in pieces. known: how many bytes the
 	 * socket still holds after a call that filled its memory; otherwise 0. keeps:
-	 * keep the unused memory, as keep() does. picked_pieces() returns res, or
-	 * -ENOMEM if res is -EAGAIN and it cannot keep the memory.
+	 * keep the unused memory, as keep() does. picked_pieces() returns res; or
+	 * -ENOMEM if res is -EAGAIN, and the front-end cannot keep the memory.
 	 */
 	int (*pick_pieces)(const struct uaio_sqe *sqe, uint64_t known,
 			   bool may_block, struct uaio_pieces *ret_pieces);
@@ -501,8 +501,8 @@ static inline int64_t uaio_sqe_land(const struct uaio_sqe *sqe, int64_t res)
 }
 
 /*
- * Choose the memory of a READ_SELECT now: the request becomes a READ.
- * Return: 0 or -errno.
+ * Choose the provided buffer of a READ_SELECT now: the request becomes a READ.
+ * Return: 0; -EBADFD: the request is multishot; or the error of pick().
  */
 int uaio_rw_select(struct uaio_sqe *sqe);
 
@@ -519,7 +519,7 @@ bool uaio_poll_is_possible(int fd);
 size_t uaio_args_bytes(const struct uaio_sqe *sqe); /* args.h */
 void uaio_args_advance(struct uaio_sqe *sqe, uint64_t bytes);
 
-/* Return: the size of the arguments that a waiting request has a copy of, in bytes. */
+/* Return: how many bytes the copied arguments of a waiting request have. */
 static inline size_t uaio_sqe_copied_bytes(const struct uaio_sqe *sqe)
 {
 	if (uaio_optab[sqe->op].is_vectored)
@@ -540,7 +540,7 @@ static inline struct iovec uaio_sqe_iov(const struct uaio_sqe *sqe, uint64_t i)
 	return iov;
 }
 
-/* Return: how many bytes a read or write requests, limited to those of one call. */
+/* Return: how many bytes a read or write requests, limited to what one call transfers. */
 static inline uint64_t uaio_sqe_bytes(const struct uaio_sqe *sqe)
 {
 	uint64_t bytes = 0;

@@ -233,9 +233,9 @@ static int64_t answer(enum uaio_call call, int64_t res)
 
 /*
  * Linux 5.9 and 5.10 may end a read with RWF_NOWAIT early, or return 0, as if the file
- * ended there. This happens at a page that readahead has marked. Whether a device ends
- * there, only a read that may block can tell. So if the client itself set RWF_NOWAIT
- * for a device, it gets the kernel's result.
+ * ended there. This happens at a page that readahead has marked. Only a read that may
+ * block can tell whether a device ends there. So if the client itself set RWF_NOWAIT
+ * for a device, the client gets the kernel's result.
  * Return: whether the file has, or may have, bytes at the offset of the read.
  */
 static bool may_go_on(const struct uaio_sqe *sqe, int fd)
@@ -324,8 +324,8 @@ static bool is_sigpipe_blocked(void)
 /*
  * Write without raising SIGPIPE, if the kernel has no RWF_NOSIGNAL, or a seccomp filter
  * refuses calls with flags. The filter may also refuse the calls that consume a signal.
- * Then a thread makes the write only if it blocks SIGPIPE anyway, as each worker does.
- * The signal stays pending in that thread.
+ * Then only a thread that blocks SIGPIPE anyway, as each worker does, makes the write:
+ * the signal stays pending there. In other threads the result is EOPNOTSUPP.
  */
 static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
 				 uint32_t flags)
@@ -513,8 +513,8 @@ int uaio_rw_select(struct uaio_sqe *sqe)
 	int ret = -EBADFD;
 
 	/*
-	 * A multishot request chooses memory anew for each shot, never for the whole
-	 * request: so this function fails.
+	 * A multishot request must choose other memory for each shot, not once for all
+	 * shots: so this function fails.
 	 */
 	if (!sqe->is_multishot)
 		ret = uaio_op_door->pick(sqe, sqe->len, true, &iov);

@@ -62,8 +62,8 @@ void uaio_sleeper_put(struct uaio_sleeper *sleeper)
 void uaio_sleeper_end(struct uaio_sleeper *sleeper)
 {
 	/*
-	 * relaxed: the kernel orders this store before the wake-up, and before the
-	 * comparison of a thread that begins to wait later
+	 * relaxed: the kernel orders this store before the wake-up. A thread that begins
+	 * to wait later finds the new value, and does not sleep.
 	 */
 	store_relaxed(&sleeper->end, 1);
 	uaio_wake(&sleeper->end, 1);

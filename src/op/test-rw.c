@@ -102,7 +102,7 @@ static int64_t write_again(int fd)
 	return run(UAIO_OP_WRITE, fd, 1, RWF_NOWAIT | UAIO_RWF_HAS_WAITED);
 }
 
-/* Open both ends of a FIFO. is_both: one open file has both ends. */
+/* Open both ends of a FIFO. is_both: as one open file, for reading and writing. */
 static void open_fifo(int fds[2], bool is_both)
 {
 	char dir[] = "/tmp/uaio-rw-XXXXXX";
