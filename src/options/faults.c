@@ -216,7 +216,7 @@ static bool is_transfer(uint64_t ops)
 		BIT(UAIO_OP_WRITEV) | BIT(UAIO_OP_SEND) | BIT(UAIO_OP_RECV));
 }
 
-/* Parse the kind of a fault, and the value of this kind. */
+/* Parse what a fault does, for example eio, short or delay=5ms. */
 static int read_kind(struct part part, struct uaio_fault *fault,
 		     const struct expected *expected)
 {

@@ -52,7 +52,7 @@ struct uaio_fault {
 	/* the first `after` requests do not get the fault */
 	uint64_t after;
 	/*
-	 * of the requests after the first `after` ones, only every nth may get the
+	 * of the requests after the first `after` ones, only one in `every` may get the
 	 * fault
 	 */
 	uint64_t every;
@@ -64,7 +64,7 @@ struct uaio_fault {
 	char path[UAIO_FAULT_PATH_MAX];
 	/* index of the fault's first range in struct uaio_faults */
 	unsigned only;
-	/* only requests in these ranges may get the fault; 0: all may */
+	/* how many ranges; only requests in them may get the fault; 0: all may */
 	unsigned nr_only;
 };
 

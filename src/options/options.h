@@ -63,8 +63,8 @@ enum uaio_option_kind {
 	 */
 	UAIO_OPTION_COUNTS,
 	/*
-	 * A number that may be negative. The value is not 0; uaio_option_number()
-	 * returns the number.
+	 * A number that may be negative, stored so that the value is never 0.
+	 * uaio_option_number() extracts the number.
 	 */
 	UAIO_OPTION_NUMBER,
 	/*
@@ -218,8 +218,8 @@ void uaio_option_absolute(const struct uaio_option *opt, const char *text,
 			  char *buf);
 
 /*
- * @text is the value of an option of kind FILE. Write the path that it stands for to
- * @buf, which has UAIO_OPTION_PATH_MAX bytes: each %p is replaced by @pid.
+ * @text is the value of an option of kind FILE. Write the path to @buf, which has
+ * UAIO_OPTION_PATH_MAX bytes, and replace each %p by @pid.
  * Return: 0 or -ENAMETOOLONG.
  */
 int uaio_option_path(const char *text, int pid, char *buf);
