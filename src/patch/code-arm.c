@@ -50,8 +50,8 @@ static void put_call(uint8_t **at, const uint8_t *entry)
 
 /*
  * Write a trampoline that preserves the flags, and all registers except x0. If the
- * number in w8 is not that of an io_uring call, the trampoline makes the system call by
- * a copy of the site's svc.
+ * system call number in w8 is not one of io_uring, the trampoline makes the call by a
+ * copy of the site's svc.
  */
 void uaio_code_put_site(uint8_t *slot, const uint8_t *region,
 			const struct uaio_site *site)
@@ -70,7 +70,7 @@ void uaio_code_put_site(uint8_t *slot, const uint8_t *region,
 	put(&at, 0xf9400bfe); /* ldr x30, [sp, 16] */
 	put(&at, 0xa8c247f0); /* ldp x16, x17, [sp], 32 */
 	put(&at, jump_from(at, site->syscall + 4));
-	put(&at, 0xa8c247f0); /* other: ldp x16, x17, [sp], 32 */
+	put(&at, 0xa8c247f0); /* the label other: ldp x16, x17, [sp], 32 */
 	memcpy(at, site->syscall, sizeof(uint32_t)); /* svc */
 	at += sizeof(uint32_t);
 	put(&at, jump_from(at, site->syscall + 4));

@@ -375,8 +375,7 @@ static enum uaio_insn_flow flow_one(const struct uaio_insn *insn,
 		return insn->modrm == 0xf8 ? UAIO_FLOW_BRANCH : UAIO_FLOW_NEXT;
 	/*
 	 * jmp to an address in a register or in memory. If the address is in memory,
-	 * and no index register is used, treat the jmp as a call of another function at
-	 * the end of this one.
+	 * and no index register is used, assume a tail call of another function.
 	 */
 	case 0xff:
 		if (reg != 4 && reg != 5)

@@ -73,11 +73,11 @@ static bool has_call(const struct uaio_function *function)
 	return false;
 }
 
-/* Find the calls of a function. Their numbers may pass through other registers. */
+/* Find the calls of a function, also if a call's number is first in another register. */
 static void follow(struct search *search, const struct uaio_function *function)
 {
 	/*
-	 * The search calls this once for each mov in a function, so several times in a
+	 * The search calls follow() for each mov in a function, so several times in a
 	 * row for the same function: then return early.
 	 */
 	if (search->last == function->start)
@@ -91,7 +91,7 @@ static void follow(struct search *search, const struct uaio_function *function)
 	search->functions[search->nr_functions++] = function->start;
 	/*
 	 * NULL: ignore branches into the function from other code. Such a branch may
-	 * bring another number, but the trampoline checks the number.
+	 * bring another system call number, but the trampoline checks the number.
 	 */
 	(void)uaio_flow_follow(function, NULL, 0, see_call, search);
 }

@@ -51,7 +51,7 @@ static const uint8_t *next_syscall(const uint8_t *at, const uint8_t *end)
 enum found {
 	FOUND_NOTHING,
 	FOUND_SITE,
-	/* perhaps a call; it must not be patched */
+	/* a call, or perhaps data: it must not be patched */
 	FOUND_UNKNOWN
 };
 
@@ -512,8 +512,8 @@ static bool find_plain(struct search *search, const struct code *code,
 }
 
 /*
- * Find the call sites that find_plain() does not find: the mov loads the number into
- * another register than eax.
+ * Find the call sites that find_plain() does not find: the mov loads the system call's
+ * number into another register than eax.
  */
 static bool find_kept(struct search *search, const struct code *code,
 		      const struct code *part)

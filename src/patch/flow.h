@@ -23,7 +23,7 @@ struct uaio_function {
 /* A system call in a function: a `syscall` instruction, or `svc` on aarch64. */
 struct uaio_flow_call {
 	uintptr_t addr;
-	/* the number is nr on each path that leads to the call */
+	/* the system call's number is `nr` on each path that leads to the call */
 	bool is_known;
 	uint32_t nr;
 };

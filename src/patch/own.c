@@ -229,7 +229,7 @@ bool uaio_patch_may_call(const struct uaio_numbers *numbers, size_t nr)
 {
 	struct pass pass = { 0 };
 
-	/* A scan is not needed: some instruction may make any system call. */
+	/* If some instruction may make any system call, no scan is needed. */
 	if (load_relaxed(&found.calls.has_any))
 		return true;
 	(void)dl_iterate_phdr(scan_new, &pass);

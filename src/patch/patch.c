@@ -120,14 +120,14 @@ static bool is_alone(void)
 {
 	if (patch.has_loaded)
 		return true;
-	/* glibc before 2.32, and musl, lack this variable: ask the kernel. */
+	/* glibc before 2.32, and musl, lack this variable: query the thread count. */
 	return &__libc_single_threaded ? __libc_single_threaded
 				       : uaio_has_threads(1);
 }
 
 /*
  * Make the code writable, and write a jump over it.
- * Return: false if this was not possible (I2).
+ * Return: false if this was not possible (I2, I3).
  */
 static bool write_code(uint8_t *at, size_t nr, const uint8_t *to)
 {

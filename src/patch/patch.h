@@ -24,10 +24,10 @@
  *       both writable and executable, nothing is patched.
  *   I4  The library's own code is not patched.
  *
- * On aarch64 the `svc` itself becomes a branch. If the number is not that of an
- * io_uring call, the trampoline makes the system call. The library may write a site
- * while another thread executes the site. But it patches the loader's function (I1)
- * only if the process has no other thread. If the loader's function is not patched,
+ * On aarch64 the `svc` itself becomes a branch. If the system call is not one of
+ * io_uring, the trampoline makes the call. The library may write a site while another
+ * thread executes the site. But it patches the loader's function (I1) only if the
+ * process has no other thread. If the loader's function is not patched,
  * uaio_patch_has_left() inspects objects that were loaded later. Objects in other link
  * namespaces (dlmopen) are never patched.
  *

@@ -286,8 +286,8 @@ static bool go_on(struct uaio_reach *reach, struct path *path,
 	case UAIO_FLOW_BRANCH: add(reach, &reach->todo, target); return true;
 	case UAIO_FLOW_CALL:
 		/*
-		 * If the path begins at a computed address, follow the called function
-		 * separately: it may turn out to be data.
+		 * If this path begins at a computed address, the path may be data. So
+		 * the called address counts as computed, too.
 		 */
 		add(reach, path->is_computed ? &reach->computed : &reach->todo,
 		    target);
