@@ -56,8 +56,7 @@ static void put_back(struct uaio_slab *slab, void *object)
 }
 
 /*
- * Called when uaio_posix_notify() no longer needs the notice that a list is complete:
- * free the list.
+ * Called when uaio_posix_notify() no longer needs the notice in a list: free the list.
  */
 static void release_list(struct uaio_posix_notice *notice)
 {

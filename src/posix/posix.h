@@ -59,16 +59,17 @@ int uaio_posix_cancel(int fd, struct aiocb *aiocb);
 
 /*
  * Like aio_suspend(3): a cancellation point, and async-signal-safe.
- * Return: 0; -EAGAIN: the timeout has expired; -EINTR; -EINVAL.
+ * Return: 0; -EAGAIN: the timeout has expired, or memory is refused; -EINTR: a signal
+ * has ended the wait; -EINVAL: nr or timeout is invalid.
  */
 int uaio_posix_suspend(const struct aiocb *const list[], int nr,
 		       const struct timespec *timeout);
 
 /*
  * Like lio_listio(3).
- * Return: 0; -EINVAL: no such mode; -EINTR; -EIO: with LIO_WAIT, some requests have
- * failed or were refused. With LIO_NOWAIT, or if all requests were refused: the error
- * of the request that was refused last.
+ * Return: 0; -EINVAL: no such mode; -EAGAIN: memory is refused; -EINTR: a signal has
+ * ended the wait; -EIO: with LIO_WAIT, some requests have failed or were refused. With
+ * LIO_NOWAIT, or if all requests were refused: the error of the last refused request.
  */
 int uaio_posix_listio(int mode, struct aiocb *const list[], int nr,
 		      const struct sigevent *event);

@@ -51,9 +51,7 @@ void uaio_posix_waits_init(void)
 static void add_locked(struct wait *wait)
 {
 	list_add_tail(&waits, &wait->node);
-	/*
-	 * relaxed, also in remove_locked(): the number changes only under the lock
-	 */
+	/* relaxed, also in remove_locked(): this count changes only under the lock */
 	store_relaxed(&uaio_posix_nr_waits, uaio_posix_nr_waits + 1);
 }
 

@@ -52,7 +52,7 @@ extern uint32_t uaio_posix_nr_waits __attribute__((visibility("hidden")));
 
 static inline void uaio_posix_waits_notify_locked(const struct aiocb *aiocb)
 {
-	/* relaxed: this thread holds the lock under which the number changes */
+	/* relaxed: this thread holds the lock under which this count changes */
 	if (unlikely(load_relaxed(&uaio_posix_nr_waits)))
 		uaio_posix_waits_notify_slowly_locked(aiocb);
 }
