@@ -76,9 +76,9 @@ static void note(bool is_of_process)
 	bool is_known = is_of_process && uaio_attributes_ask(&attributes);
 
 	/*
-	 * relaxed, here and where had_all is loaded: if a request is submitted during
-	 * the change, it may record the number before or after the change, and both are
-	 * right
+	 * relaxed, here and where had_all is loaded: a request that is submitted during
+	 * the change may record the number of this change or of the one before. Both
+	 * are right.
 	 */
 	store_relaxed(&had_all[nr % NR_KNOWN],
 		      is_known && uaio_attributes_have_all(&attributes) ? nr + 1

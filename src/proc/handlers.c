@@ -42,8 +42,8 @@ uint64_t uaio_handlers_deferrable(void)
 enum {
 	NR_SIGNALS = 65,
 	/*
-	 * How far the stack pointer of a sleeping thread may be below, or above, the
-	 * frame that the wait has recorded.
+	 * How many bytes the stack pointer of a sleeping thread may be below, or above,
+	 * the frame that the wait has recorded.
 	 */
 	FRAMES_BELOW = 8192,
 	FRAMES_ABOVE = 512,
@@ -188,8 +188,8 @@ void uaio_handlers_run(void)
 	(void)sys_sigmask(SIG_SETMASK, &first, NULL);
 	/*
 	 * A wait with its own signal mask, such as ppoll(), may have let in a signal
-	 * that the thread's mask blocks. The mask `first` lets this signal in, so the
-	 * kernel has just delivered it. Now restore the thread's mask.
+	 * that the thread's mask blocks. The mask `first` does not block this signal,
+	 * so the kernel has just delivered it. Now restore the thread's mask.
 	 */
 	if (first != mask)
 		(void)sys_sigmask(SIG_SETMASK, &mask, NULL);

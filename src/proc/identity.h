@@ -129,8 +129,8 @@ void uaio_identity_changed(enum uaio_identity_change change);
 
 /*
  * Compare the calling thread's attributes with those recorded for its number. If they
- * differ, give the thread another number. Unless identities are unproved, this happens
- * only once, and only in a thread that the C library may have created by itself.
+ * differ, give the thread another number. Unless identities are unproved, a thread is
+ * checked only once, and only if the C library may have created it by itself.
  * Context: identities may differ; inside the library; no lock is held.
  */
 void uaio_identity_check(void);

@@ -8,7 +8,7 @@
  * table, and the library's descriptors are only in this table. In another table other
  * files have the same numbers.
  *
- * So a thread whose descriptor table is not the library's:
+ * A thread whose descriptor table is not the library's:
  *   - executes its requests itself in the submitting call, by plain system calls,
  *     however long they take, and posts their events;
  *   - does not sleep on descriptors of the library, and does not execute parked
