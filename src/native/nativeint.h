@@ -43,7 +43,7 @@ struct uaio_native {
 	 * owned by this struct: an eventfd that the kernel signals with each completion
 	 */
 	int event_fd;
-	/* workers that are in a submitting call, and use event_fd */
+	/* how many workers are in a submitting call, which uses event_fd */
 	uint32_t nr_blocking;
 	/*
 	 * how many of the requests in nr were submitted by workers, or are about to be
@@ -76,8 +76,8 @@ static inline bool uaio_native_was_blocking(const struct uaio_req *req)
 }
 
 /*
- * Derive the result of req from the kernel's result res. Also note in the file what res
- * means for its later requests.
+ * Derive the result of req from the kernel's result res. Also record in req->file what
+ * res means for later requests of the file.
  * Return: the result; -EAGAIN if a worker must execute the request. The kernel has then
  * not executed it, or only in part: with RWF_NOWAIT it may stop where it would wait.
  */
@@ -132,7 +132,7 @@ extern struct uaio_driver {
 	/* atomic: after a refusal, the kernel gets no requests until this time */
 	int64_t again_ns;
 	/*
-	 * atomic: when the driver's present submitting call began; 0: it is in none
+	 * atomic: when the driver's present submitting call began; 0: it makes none
 	 */
 	int64_t call_since_ns;
 	uint64_t nr_executed; /* atomic: statistics */

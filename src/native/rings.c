@@ -373,8 +373,8 @@ static void move_locked(struct uaio_native *native, struct uaio_group *group,
 						    moved, EPOLLIN, 0) == 0;
 
 	/*
-	 * [MB:native-begun] seq_cst: calls counted after this use the new descriptor.
-	 * Pairs with the threads that submit.
+	 * [MB:native-begun] seq_cst: calls that are counted after this store use the new
+	 * descriptor. Pairs with the threads that submit.
 	 */
 	store_seq_cst(&native->event_fd, moved);
 	if (is_watched)

@@ -47,7 +47,7 @@ static struct {
 	uint32_t setup_error, enter_error, register_error;
 	/* how many requests the kernel accepts in one call; 0: all */
 	uint32_t max_taken;
-	/* turn requests into reads of the empty pipe */
+	/* turn requests into reads of the empty pipe, which do not complete */
 	uint32_t holds;
 	/*
 	 * turn requests into reads of the empty pipe with RWF_NOWAIT, which end with
@@ -64,7 +64,7 @@ static struct {
 	uint32_t is_deaf;
 	/* as if the program had closed the driver's eventfd: no wake-up */
 	uint32_t is_mute;
-	/* how many of the driver's waits may end */
+	/* how many waits of the driver the test lets end */
 	uint32_t nr_turns;
 	uint32_t nr_waits; /* how many waits of the driver have begun */
 

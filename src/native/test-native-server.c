@@ -117,9 +117,9 @@ static void synchronous_writes_are_plain_calls(void **state)
 
 /*
  * A killed process ends only when the server has answered the requests that kernel AIO
- * has. Clients of io_uring and POSIX AIO do not expect that. So workers execute their
- * reads by plain calls, which a signal interrupts. Workers submit only their writes to
- * kernel AIO.
+ * has. Clients of io_uring and POSIX AIO do not expect that. So for these clients,
+ * workers submit only writes to kernel AIO. Workers execute reads by plain calls, which
+ * a signal interrupts.
  */
 static void only_writes_of_other_doors_are_submitted(void **state)
 {

@@ -91,8 +91,8 @@ static void a_file_that_grows_in_a_call_is_asked_again(void **state)
 }
 
 /*
- * The ring's eventfd must wake the waiter. The waiter then must not also read the
- * eventfd by which other threads wake it.
+ * The ring's eventfd must wake the waiter. The waiter then must not read the eventfd by
+ * which other threads wake it, as this read would fail with EAGAIN.
  */
 static void a_waiter_sleeps_until_the_kernel_is_done(void **state)
 {
