@@ -552,7 +552,7 @@ static inline uint64_t uaio_sqe_bytes(const struct uaio_sqe *sqe)
 	return bytes < UAIO_RW_BYTES_MAX ? bytes : UAIO_RW_BYTES_MAX;
 }
 
-/* Limit a request's copied vectors, over all its calls, to what one call transfers. */
+/* Limit the sum of a request's copied vectors to what one call transfers. */
 static inline void uaio_iovs_cut(struct iovec *iov, uint64_t nr)
 {
 	uint64_t left = UAIO_RW_BYTES_MAX;
