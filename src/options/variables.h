@@ -51,8 +51,8 @@ enum {
 size_t uaio_variable_unknown(const char *entry, const char *ignored);
 
 /*
- * Write a line, without newline, that warns of the variable in @entry. @buf has
- * UAIO_VARIABLE_COMPLAINT_MAX bytes. name: the result of uaio_variable_unknown().
+ * Write a line, without newline, that warns of the variable in @entry. name: the length
+ * of NAME. @buf has UAIO_VARIABLE_COMPLAINT_MAX bytes.
  */
 void uaio_variable_complaint(const char *entry, size_t name, char *buf);
 
