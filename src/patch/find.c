@@ -300,8 +300,8 @@ static bool is_wanted(const struct search *search, uint32_t nr)
 }
 
 /*
- * Record whether the function makes a call whose number is in search->numbers. So far,
- * no other code is assumed to branch into the function.
+ * Record whether the function makes a call whose number is in search->numbers. At this
+ * stage, no other code is assumed to branch into the function.
  */
 static void see_if_any(void *data, const struct uaio_flow *flow,
 		       const struct uaio_flow_call *call)
@@ -492,7 +492,7 @@ struct code {
 	uint8_t *start, *end;
 };
 
-/* Find sites whose mov sets eax. Return: whether a mov sets any register to a number. */
+/* Find sites whose mov sets eax. Return: whether a mov loads a wanted call number. */
 static bool find_plain(struct search *search, const struct code *code,
 		       const struct code *part)
 {

@@ -55,7 +55,7 @@ static struct {
 } called;
 
 static struct {
-	/* how many call sites of test-places-arm.c were patched, and how many left */
+	/* how many call sites of test-places-arm.c were patched, and how many were not */
 	size_t nr, nr_left;
 	char last[256];
 } reported;
