@@ -34,7 +34,7 @@ static const int64_t IDLE_NS = 20000000;
 static const int64_t IDLE_NS = 5000000000;
 #endif
 static const int64_t MOMENT_NS =
-	1000000; /* the short delay of callback.h, I1 */
+	1000000; /* 1 ms: the short delay of callback.h, I1 */
 /*
  * The longest times for which threads spin: SPIN_MAX_NS for a thread that waits for the
  * next call, TURN_NS for a thread that waits until its own call has returned
