@@ -31,7 +31,7 @@ static void handle(void)
 	uaio_leave();
 }
 
-/* Set the type as a client does (src/host/sigaction.c). */
+/* Set the thread's cancellation type as a client does (src/host/sigaction.c). */
 static void set_async(bool is_async)
 {
 	const int type = is_async ? PTHREAD_CANCEL_ASYNCHRONOUS

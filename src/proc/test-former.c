@@ -49,7 +49,7 @@ static int begin(uint32_t since, enum uaio_former_need need,
 	return uaio_former_begin(since, need, true, call);
 }
 
-/* Runs in a child, since the rights that it gives up cannot be restored. */
+/* Runs in a child, since the rights that the test gives up cannot be restored. */
 static void who_gives_up_all_for_good_is_not_watched(void **state)
 {
 	int status;
@@ -156,8 +156,8 @@ static void a_call_gains_no_rights(void **state)
 	assert_int_equal(begin(since[1], UAIO_NEEDS_FILE_IDS, &call),
 			 -ECANCELED);
 	/*
-	 * If one of these calls were still counted, this change of ids would wait for
-	 * it.
+	 * If a call begun above still counted as running, this change of ids would wait
+	 * for the end of that call.
 	 */
 	become(0);
 }

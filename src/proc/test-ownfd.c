@@ -213,8 +213,8 @@ static void a_socket_that_lingers_is_closed_with_no_lock_held(void **state)
 	assert_int_equal(write(ends[1], "x", 1), 1);
 	assert_int_equal(unit_reap(handle, 1, &event), 1);
 	/*
-	 * The thread that executed the request may close the file after it has posted
-	 * the event.
+	 * The thread that executed the request may post the event first, and close the
+	 * file later. So wait for the close.
 	 */
 	unit_await(is_closed, NULL);
 	unit_hook(NULL);

@@ -73,8 +73,8 @@ static struct uaio_thread_counts *told;
 void uaio_threads_forget(void)
 {
 	/*
-	 * [MB:ended] acquire: this child sees all that the parent's threads did. Pairs
-	 * with count_out().
+	 * [MB:ended] acquire: this child of fork() sees all that the parent's threads
+	 * did. Pairs with count_out().
 	 */
 	(void)load_acquire(&counts.nr);
 	counts = (struct uaio_thread_counts){ 0 };
@@ -126,7 +126,7 @@ static void count_out(void)
 	if (told)
 		sub_relaxed(&told->nr, 1);
 	/*
-	 * [MB:ended] release: all that this thread did. Pairs with
+	 * [MB:ended] release: publishes all that this thread did. Pairs with
 	 * uaio_threads_forget().
 	 */
 	sub_release(&counts.nr, 1);
@@ -336,7 +336,7 @@ void uaio_thread_begin(const char *name)
 	uaio_entry.depth = UAIO_DEPTH_OWN;
 	/*
 	 * The identity inherited from the creator stays right, even if setuid() changes
-	 * all threads meanwhile.
+	 * all threads meanwhile. So the thread need not query its ids.
 	 */
 	uaio_entry.is_sure = 1;
 	uaio_table_is_mine();
@@ -380,7 +380,10 @@ bool uaio_threads_are_last(void)
 {
 	uint32_t nr_own = load_relaxed(&counts.nr);
 
-	/* relaxed, both: the caller calls again from time to time */
+	/*
+	 * relaxed, both: if an old count hides that the program's threads have ended, a
+	 * later call finds it out
+	 */
 	if (nr_threads)
 		return load_relaxed(nr_threads) == nr_own;
 	/* /proc lists the main thread even after it has ended, hence + 1. */

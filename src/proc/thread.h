@@ -58,8 +58,8 @@ int uaio_thread_start_for_client(void *(*main)(void *), void *arg,
 void uaio_thread_become_clients(bool keeps_cpus);
 
 /*
- * Called when the library starts in a process; threads of a parent process do not exist
- * in it.
+ * Called when the library starts in a process: reset all counts of threads. A child of
+ * fork() does not have its parent's threads.
  */
 void uaio_threads_forget(void);
 
