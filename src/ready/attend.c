@@ -205,8 +205,8 @@ void uaio_attend_note(struct uaio_queue *queue)
 /*
  * Execute requests that are ready, and put the files of all others into the queue's
  * epoll.
- * Return: whether the epoll now reports everything that the queue waits for. It does
- * not report timers, so the fallback thread serves a queue that has timers.
+ * Return: whether the epoll now reports everything that the queue waits for. The epoll
+ * does not report timers, so the fallback thread serves a queue that has timers.
  */
 static bool prepare(struct uaio_group *group)
 {
@@ -269,7 +269,7 @@ static bool is_left_to_another(struct attender *attender,
 }
 
 /*
- * Make the thread the leader of the queue, if the queue is open and has none.
+ * Make the thread the leader of the queue, if the queue is open and has no leader.
  * Return: whether the thread leads it now. *ret_is_at_rest: no preparation is needed
  * before the sleep; if false, the queue is pinned (kept alive).
  */
@@ -382,7 +382,9 @@ bool uaio_attend_begin(struct uaio_attend *ret)
  * A sleep ends
  */
 
-/* Execute requests of one queue whose files its epoll reports as ready. */
+/*
+ * Execute the requests of one queue on files that the queue's epoll reports as ready.
+ */
 static void run(const struct attender *attender,
 		const struct attended *attended)
 {
@@ -438,7 +440,7 @@ void uaio_attend_end(const struct uaio_attend *attend, uint32_t ready)
 		return;
 	/*
 	 * A signal handler may have called fork() in the sleep. In the child the
-	 * library's engine does not run.
+	 * library's engine does not run, so there is no sleep to end.
 	 */
 	attender = uaio_engine_is_here() ? mine() : NULL;
 	if (attender && attender->sleeps && attender->serial == attend->serial)

@@ -19,8 +19,8 @@
  *
  *   I1  The sleeping thread holds no lock and no pin (a reference that keeps a queue
  *       alive). It takes them only while it executes code of the library, as I4 of
- *       lead.h says. In the sleep it leads all queues marked is_led by one struct
- *       uaio_waiter, which is on no queue's list.
+ *       lead.h says. In the sleep the thread leads all queues marked is_led (attend.c).
+ *       For all of them it uses one struct uaio_waiter, which is on no queue's list.
  *
  *   I2  The client's poll() may never return. If the thread is cancelled in the sleep,
  *       the sleep ends before any cancellation handler of the program runs. If a signal
@@ -153,7 +153,7 @@ static inline void uaio_attend_awake(void)
  */
 void uaio_attend_leave(bool keeps);
 
-/* Called each time the engine starts, also in a child of fork(). */
+/* Called each time the engine starts, also in a child of fork(): reset the module. */
 void uaio_attend_init(void);
 
 #endif /* UAIO_READY_ATTEND_H */

@@ -30,8 +30,8 @@ enum {
 static bool has_completed_more(struct uaio_ready *ready)
 {
 	/*
-	 * relaxed: if a thread of the program completes a request just now, the next
-	 * check sees that
+	 * relaxed: if a thread of the program completes a request just now, a later
+	 * check sees the new count
 	 */
 	uint32_t nr = load_relaxed(&ready->nr_attended);
 	bool has_changed = nr != ready->seen_attended;
@@ -58,9 +58,7 @@ bool uaio_care_is_attended(struct uaio_ready *ready)
 
 static bool has_parked_more(struct uaio_ready *ready)
 {
-	/*
-	 * relaxed: if a thread parks a request just now, the next check sees that
-	 */
+	/* relaxed: if a thread parks a request just now, a later check sees the new count */
 	uint32_t nr = load_relaxed(&ready->nr_parks);
 	bool has_changed = nr != ready->seen_parks;
 
@@ -100,9 +98,9 @@ bool uaio_care_serve(struct uaio_ready *ready)
 }
 
 /*
- * Decide about a queue that threads of the program serve, or that has no parked
- * request.
- * Return: LEAVE: the queue leaves the fallback thread's list; OTHERS: it stays.
+ * Decide whether a queue stays on the fallback thread's list, if threads of the program
+ * serve the queue, or it has no parked request.
+ * Return: LEAVE: the queue leaves the list; OTHERS: it stays.
  */
 static enum uaio_care care_by_others(struct uaio_ready *ready)
 {
@@ -119,7 +117,7 @@ enum uaio_care uaio_care_for(struct uaio_ready *ready, bool is_urgent,
 	     parks = has_parked_more(ready);
 	bool attended = completes && callers_see_to_all(ready);
 	bool is_adopted;
-	/* relaxed: a thread that stops leading puts the queue on the list again */
+	/* relaxed: if the leader stops just now, it puts the queue on the list again */
 	bool is_led = uaio_ready_has(ready, UAIO_LEADER);
 
 	ready->nr_idle_looks =

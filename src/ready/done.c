@@ -33,7 +33,10 @@
 #include "op/sock.h"
 #include "ready/readyint.h"
 
-/* Return: whether uaio_flow_ops.complete_together() may complete req. */
+/*
+ * Return: whether req may be completed together with other receives
+ * (complete_together() of struct uaio_flow_ops).
+ */
 static bool is_plain(const struct uaio_req *req)
 {
 	const struct uaio_sqe *sqe = &req->sqe;

@@ -65,7 +65,8 @@ static struct {
 	int64_t due_ns;  /* when the thread wakes if nothing happens */
 	uint32_t
 		/*
-		 * atomic: counts ended stays (I2); threads that close a queue sleep on it
+		 * atomic: counts how often the thread has finished its work in a queue
+		 * (a stay, I2); threads that close a queue sleep on this count
 		 */
 		drain;
 } fallback;
@@ -93,7 +94,7 @@ static void unlock(void)
 	uaio_unlock(&fallback.lock, UAIO_RANK_FALLBACK);
 }
 
-/* Return: whether the thread would wake after the queue's first timer is due. */
+/* Return: whether the thread would wake too late for the queue's first timer. */
 static bool note_timers_locked(const struct uaio_ready *ready)
 {
 	/*
@@ -277,7 +278,7 @@ static void answer(struct uaio_ready *ready)
 {
 	bool is_left;
 
-	/* relaxed: a thread that stops leading puts the queue on the list again */
+	/* relaxed: if the leader stops just now, it puts the queue on the list again */
 	if (uaio_care_is_attended(ready) ||
 	    uaio_ready_has(ready, UAIO_LEADER)) {
 		leave_to_callers(ready);
@@ -297,14 +298,18 @@ static void end_service(struct uaio_ready *ready)
 	lock();
 	ready->nr_served--;
 	unlock();
-	/* [MB:served] release: a stay is over. Pairs with uaio_fallback_forget(). */
+	/*
+	 * [MB:served] release: the thread's work in the queue (a stay, I2) is over.
+	 * Pairs with uaio_fallback_forget().
+	 */
 	__atomic_fetch_add(&fallback.drain, 1, __ATOMIC_RELEASE);
 	uaio_wake(&fallback.drain, INT32_MAX);
 }
 
 /*
- * Take the next queue from the list `round`, put it back on the thread's list (`listed`),
- * and begin a stay (I2) in it.
+ * `round`: the queues at which the thread has not yet looked in this round. Take the
+ * first of them, put it back on the thread's list (`listed`), and begin to work in it
+ * (a stay, I2).
  */
 static struct uaio_ready *next_listed(struct list *round, bool *ret_is_urgent)
 {
@@ -420,8 +425,8 @@ void uaio_fallback_forget(struct uaio_group *group)
 
 	for (;;) {
 		/*
-		 * [MB:served] acquire: the stays that drain counts are over. Pairs with
-		 * end_service().
+		 * [MB:served] acquire: the thread's work in queues (stays, I2) that
+		 * drain counts is over. Pairs with end_service().
 		 */
 		uint32_t key = load_acquire(&fallback.drain);
 		bool is_served;
@@ -495,7 +500,9 @@ struct timers {
 	/* timers up to `now` are due; `next`: when the thread must look again */
 	int64_t now, next;
 	unsigned nr;
-	/* queues whose timers are due; the thread has begun a stay (I2) in each */
+	/*
+	 * queues whose timers are due; nr_served of each is raised for this thread (I2)
+	 */
 	struct uaio_ready *due[32];
 };
 

@@ -141,7 +141,8 @@ static bool let_go_locked(struct uaio_queue *queue, bool is_lost)
 
 /*
  * The waiter stops leading: clear the leader, and wake another waiter that may lead.
- * Return: as let_go_locked().
+ * Return: whether the caller must notify a thread that serves the requests. Then the
+ * queue is pinned (let_go_locked()).
  */
 static bool depose_locked(struct uaio_queue *queue, bool is_lost,
 			  struct uaio_wakeups *wakeups)
@@ -202,7 +203,7 @@ void uaio_waiters_pass_on(struct uaio_group *group)
 	uaio_queue_lock(queue);
 	/* [step: PASS_ON] */
 	/*
-	 * relaxed: UAIO_LEADER changes only under the group's lock, which this thread
+	 * relaxed: UAIO_LEADER changes only under the queue's lock, which this thread
 	 * holds
 	 */
 	is_led = uaio_ready_has(&group->ready, UAIO_LEADER);
@@ -249,7 +250,7 @@ bool uaio_lead_pin_again(struct uaio_queue *queue,
 	if (leads)
 		uaio_ready_pin(ready);
 	/*
-	 * relaxed: UAIO_LEADER changes only under the group's lock, which this thread
+	 * relaxed: UAIO_LEADER changes only under the queue's lock, which this thread
 	 * holds
 	 */
 	if (leads && unlikely(!uaio_ready_has(ready, UAIO_LEADER)))
@@ -403,7 +404,7 @@ void uaio_lead_challenge(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	is_lost = queue->leader && queue->nr_leads == *seen;
 	if (is_lost) {
 		/*
-		 * relaxed: UAIO_LEADER changes only under the group's lock, which this
+		 * relaxed: UAIO_LEADER changes only under the queue's lock, which this
 		 * thread holds
 		 */
 		is_left = uaio_ready_has(ready, UAIO_LEADER) &&

@@ -7,7 +7,7 @@
  * epoll. When a file becomes ready, the leader wakes and executes the requests itself.
  *
  *   I1  At most one waiter leads a queue. The members `leader` and UAIO_LEADER (a bit
- *       of keepers) change under the group's lock.
+ *       of keepers) change under the queue's lock.
  *
  *   I2  A waiter that stops leading wakes another waiter, which leads next. That waiter
  *       may leave without looking at the files. So if a request is parked, the thread that
@@ -21,13 +21,14 @@
  *   I4  The leader holds a pin (a reference to the queue) while it is awake, and none
  *       while it sleeps. The reason is that a signal handler may leave the sleep by
  *       siglongjmp(), and that the queue may be closed during the sleep. After the sleep
- *       the thread checks, under the group's lock, whether it still leads.
+ *       the thread checks, under the queue's lock, whether it still leads.
  *
- *   I5  A leader may never come back from its sleep. Its thread's next call that waits
- *       or parks a request detects this. Other waiters detect it, too: at intervals
- *       they wake the leader, and check whether it was awake since (nr_leads). Waiters
- *       that came while there was no leader are woken when one begins to lead, and then
- *       check at intervals as well.
+ *   I5  A leader may never come back from its sleep, if a signal handler leaves the
+ *       sleep by siglongjmp(). The leader's thread detects this in its next call that
+ *       waits or parks a request. Other waiters detect it, too: at intervals they wake
+ *       the leader, and check whether it was awake since (nr_leads). Waiters that came
+ *       while there was no leader are woken when one begins to lead, and then check at
+ *       intervals as well.
  *
  *   I6  A leader that other waiters consider lost may only be slow. So it stays the
  *       leader, but UAIO_LEADER is cleared. The fallback thread then serves the queue
@@ -55,7 +56,7 @@ struct uaio_wait;
 
 /*
  * Make waiter the leader of the queue, if there is none and a request is parked. waiter
- * is on the queue's list. The group's lock is held.
+ * is on the queue's list. The queue's lock is held.
  * Return: whether it leads; then it holds a pin (a reference to the queue).
  */
 bool uaio_lead_locked(struct uaio_queue *queue, struct uaio_waiter *waiter);
@@ -77,7 +78,7 @@ void uaio_lead_end(struct uaio_queue *queue, const struct uaio_waiter *waiter,
 /*
  * The leader's loop: sleep, and execute requests whose files become ready, until
  * another thread sets is_woken, or the time is over. Releases the pin.
- * Return: 0 to check again; -EINTR; -ETIMEDOUT.
+ * Return: 0: check again whether the waiter's need is met; -EINTR; -ETIMEDOUT.
  */
 int uaio_lead(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	      const struct uaio_wait *wait);

@@ -271,7 +271,8 @@ static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 	bool is_untried = !was_tried && (is_armed || req->sqe.is_async);
 
 	/*
-	 * Older requests in the wait queue are tried first, and this one after them.
+	 * Older requests in the wait queue are tried first, and then this one. So there
+	 * is nothing to do for it now.
 	 */
 	if (!was_idle && id != UAIO_WAITQ_POLL && is_armed)
 		return;
@@ -417,7 +418,7 @@ bool uaio_ready_has_kicked(struct uaio_ready *ready)
 	uaio_lock(&ready->lock, UAIO_RANK_READY);
 	/*
 	 * A thread that is running the kicked files checks the list again before it
-	 * stops.
+	 * stops. So no other thread need run them.
 	 */
 	has = !list_is_empty(&ready->kicked) && !ready->is_draining;
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);

@@ -107,17 +107,17 @@
  *       Each edge is stored in the file before the file's polls are run because of that
  *       edge. The edge stays stored until the polls are run, even if another edge follows:
  *       threads may store edges in another order than they take them. If an edge may be
- *       lost, the second exception does not apply (UAIO_WAITQS_ASK). The first does not
- *       apply if the poll's last call of poll() was made by another thread than the one
- *       that stored the edge. Such an edge may be older than the call, and its data may
- *       have been read in between.
+ *       lost, a one-shot poll calls poll() instead of going on waiting
+ *       (UAIO_WAITQS_ASK). An edge completes the poll without a call of poll() only if
+ *       the thread that stored the edge also made the poll's last call. Otherwise the
+ *       edge may be older than that call, and its data may have been read in between.
  *
  *   I12 A multishot receive on a plain TCP socket may get less than its buffer holds
  *       (UAIO_REST_NO_BYTES), without stopping at an urgent mark. It is then not tried
  *       again before the next edge. This is safe only while the epoll also watches for
- *       the end of the stream, has not reported that end, and no edge may be lost
- *       (told_of_more). Then the socket held only bytes at the last edge, and the
- *       receive took them all. Whatever arrives later makes another edge.
+ *       the end of the stream and has not reported it, and no edge can have been lost
+ *       (else told_of_more of struct uaio_file is set). Then the socket held only bytes
+ *       at the last edge, and the receive took them all. Later data make another edge.
  *
  * test/model/ready.pml is a model of I1 to I6; [step: ...] in comments of the code
  * names its steps. In most of these steps two threads each write first, and then read
@@ -126,28 +126,30 @@
  * tests that run both threads of the code:
  *
  *   I3  The submitter reads the number of edges, tries the request, then compares that
- *       number under the file's lock: EDGES_NOT_COMPARED.
+ *       number under the file's lock (fault: EDGES_NOT_COMPARED).
  *
  *   I4  A leader sets UAIO_LEADER, then adds files to the epoll; a submitter parks,
- *       then looks for a leader: SLEEPS_UNARMED; test-ready-served.c. The fallback
- *       thread does the same as a leader: NO_LOOK_FOR_AN_ADOPTER. If its last look put
- *       a file in doubt, or left one out of the epoll, it keeps the queue on its list:
- *       SERVE_FORGETS_DOUBTS, SERVE_FORGETS_TO_ARM; test-ready-alone.c.
+ *       then looks for a leader (fault: SLEEPS_UNARMED; test-ready-served.c). The
+ *       fallback thread does the same as a leader (fault: NO_LOOK_FOR_AN_ADOPTER). If
+ *       its last look put a file in doubt, or left one out of the epoll, it keeps the
+ *       queue on its list (faults: SERVE_FORGETS_DOUBTS, SERVE_FORGETS_TO_ARM;
+ *       test-ready-alone.c).
  *
  *   I5  A leader may leave a file kicked, in doubt, or out of the epoll. Then the
- *       fallback thread keeps the queue on its list, even if it has adopted the queue:
- *       KICKED_LEFT_BY_THE_LIST, DOUBT_LEFT_BY_THE_LIST; test-ready-left.c. That test
- *       also has two cases for which the model would need too many steps. In the first, a
- *       caller has run the list, or could not add a file to the epoll. The caller then
- *       checks whether another thread sleeps in the epoll: such a thread relies on the
- *       epoll. In the second, a caller wakes a waiter, which may leave without looking at
- *       the files, so the fallback thread must look, too. In both cases the caller first
- *       puts the file on a list, and then checks. A thread that is about to sleep looks at
- *       the lists under the same lock.
+ *       fallback thread keeps the queue on its list, even if it has adopted the queue
+ *       (faults: KICKED_LEFT_BY_THE_LIST, DOUBT_LEFT_BY_THE_LIST; test-ready-left.c).
+ *       That test also has two cases for which the model would need too many steps. In
+ *       the first, a caller has run the list, or could not add a file to the epoll. The
+ *       caller then checks whether another thread sleeps in the epoll: such a thread
+ *       relies on the epoll. In the second, a caller wakes a waiter, which may leave
+ *       without looking at the files, so the fallback thread must look, too. In both
+ *       cases the caller first puts the file on a list, and then checks. A thread that is
+ *       about to sleep looks at the lists under the same lock.
  *
- *   I6  A thread that parks first counts the request, then reads who serves the queue:
- *       LOOKS_BEFORE_IT_COUNTS. A thread that stops serving a queue then checks whether
- *       a request is counted: UNLISTED_WITHOUT_A_LOOK, DISOWNED_WITHOUT_A_LOOK.
+ *   I6  A thread that parks first counts the request, then reads who serves the queue
+ *       (fault: LOOKS_BEFORE_IT_COUNTS). A thread that stops serving a queue then checks
+ *       whether a request is counted (faults: UNLISTED_WITHOUT_A_LOOK,
+ *       DISOWNED_WITHOUT_A_LOOK).
  *
  * test/model/park.pml is a model of how one request is parked while another thread
  * cancels it or closes the queue.
@@ -220,9 +222,9 @@ void uaio_ready_native_submitted(struct uaio_group *group, bool by_worker);
 unsigned uaio_ready_take_native(struct uaio_group *group);
 
 /*
- * Return: the home of the group's parked requests, whose epoll watches for them and
- * which counts them. The home is the group itself or the commons (commons.c), which is
- * never destroyed.
+ * Return: the home of the group's parked requests. The home counts these requests, and
+ * its epoll watches their files. It is the group itself or the commons (commons.c),
+ * which is never destroyed.
  */
 static inline struct uaio_group *uaio_ready_home(const struct uaio_ready *ready)
 {
@@ -291,14 +293,15 @@ bool uaio_ready_run_events(struct uaio_group *group, enum uaio_runner by,
 /*
  * Call uaio_ready_run_events() with the events that the epoll has now; do not wait for
  * any.
- * Return: as uaio_ready_run(); also true if the epoll may have more events.
+ * Return: whether a kicked file is left (uaio_ready_run()), or the epoll may have more
+ * events.
  */
 bool uaio_ready_look(struct uaio_group *group, enum uaio_runner by);
 
 /*
  * Add to the epoll all files on which requests are parked.
- * Return: as uaio_ready_is_armed(). If false, the epoll does not report some files, and
- * the caller must later try these files again.
+ * Return: whether the epoll reports all these files. If false, the caller must later
+ * try again the files that the epoll does not report.
  */
 bool uaio_ready_arm(struct uaio_group *group);
 
@@ -389,7 +392,7 @@ int uaio_fallback_start(void);
 /*
  * Put group (a queue that is its own home, or the commons) on the fallback thread's
  * list. That thread looks at the group after a while.
- * Return: as uaio_fallback_start().
+ * Return: 0, or -EAGAIN if the fallback thread cannot be started.
  */
 int uaio_fallback_list(struct uaio_group *group);
 /*
@@ -403,7 +406,9 @@ void uaio_fallback_hurry(struct uaio_group *group);
  * started later.
  */
 void uaio_fallback_nudge(struct uaio_group *group);
-/* The group is being closed: wait until the fallback thread no longer uses it. */
+/*
+ * The queue of group is being closed: wait until the fallback thread no longer uses it.
+ */
 void uaio_fallback_forget(struct uaio_group *group);
 
 /*

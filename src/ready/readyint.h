@@ -92,7 +92,10 @@ struct uaio_watch {
 	 */
 	uint32_t nr_nested;
 
-	/* under the lock of the group's struct uaio_ready */
+	/*
+	 * The members from here on change under the lock of the group's struct
+	 * uaio_ready.
+	 */
 	struct list in_group;
 	/*
 	 * node in the list that `place` names. If `place` is UAIO_WATCH_IDLE: node in
@@ -100,7 +103,9 @@ struct uaio_watch {
 	 */
 	struct list in_list;
 	uint32_t place; /* atomic: enum uaio_watch_place */
-	/* bits of wait queues to be tried; and UAIO_WAITQS_ASK */
+	/*
+	 * bits of the wait queues to be tried; UAIO_WAITQS_ASK: polls must call poll()
+	 */
 	uint32_t waitqs;
 	/* requests may wait for events that `armed` lacks */
 	bool is_unarmed;
@@ -195,8 +200,8 @@ bool uaio_edge_begin_poll_locked(const struct uaio_told *told,
 /*
  * Try req, which is in the state TRIED, on the descriptor fd. is_known: fd certainly
  * refers to the request's file.
- * Return: as uaio_req_try(). It is also WAIT_FILE if only a blocking call could execute
- * the request, and the file is not ready now.
+ * Return: DONE, WAIT_FILE or WORKER, as uaio_req_try(). Also WAIT_FILE if only a
+ * blocking call could execute the request, and the file is not ready now.
  */
 enum uaio_next uaio_ready_try(struct uaio_req *req, int fd, bool is_known,
 			      int64_t *ret_res);
@@ -431,7 +436,8 @@ unsigned uaio_natives_take(struct uaio_group *group, unsigned *ret_nr);
 
 /*
  * Called by the fallback thread: if UAIO_FALLBACK_IDLE_NS has passed since *looked_ns,
- * complete what the kernel has executed for any group (fallback.c, I5).
+ * complete what the kernel has executed for any group (fallback.c, I5). had_some: what
+ * the previous call returned.
  * Return: whether the kernel still has requests; had_some if the time has not passed
  * yet.
  */
@@ -503,7 +509,10 @@ struct uaio_done {
 	/* how many of the nr requests count as parked in home */
 	unsigned nr_of_home;
 	struct uaio_group *home;
-	/* a bit set: bit i for a file whose hash (modulo 64) is i */
+	/*
+	 * the requests' files, as a bit set: bit i for a file whose hash (modulo 64) is
+	 * i
+	 */
 	uint64_t files;
 	struct uaio_req *reqs[UAIO_REQS_TOGETHER];
 	int64_t results[UAIO_REQS_TOGETHER];

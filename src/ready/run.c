@@ -30,8 +30,9 @@ enum {
 
 /*
  * Learn from the outcome of a try which later tries are worth their cost. retry_pays:
- * tries, before a thread sleeps, of requests that were parked since the last run.
- * nr_misses: tries in io_submit.
+ * whether a thread that is about to sleep shall try requests that were parked since the
+ * last run. nr_misses: how many tries in io_submit in a row found nothing; if they are
+ * many, io_submit omits most of its tries.
  */
 static void note_retry(struct uaio_waitq *waitq, enum uaio_runner by,
 		       bool was_fresh, bool was_in_vain)
@@ -39,8 +40,8 @@ static void note_retry(struct uaio_waitq *waitq, enum uaio_runner by,
 	if (was_fresh)
 		waitq->retry_pays = !was_in_vain;
 	/*
-	 * io_submit may skip its try, and park a request at once. If threads of the
-	 * program do not soon run it with success, let io_submit try again.
+	 * io_submit may have parked the request without a try. As the program's threads
+	 * have not executed the request, let io_submit try the next request.
 	 */
 	if (was_in_vain || by == UAIO_RUN_BY_FALLBACK)
 		store_relaxed(&waitq->nr_misses, 0);
@@ -62,7 +63,7 @@ struct run {
 	bool ends_turn;
 	/* the multishot poll that is being tried completes only by edges */
 	bool by_edges;
-	/* the epoll may not report some file of the group (in doubt: ready.h) */
+	/* the epoll may not report some file of the queue (in doubt: ready.h) */
 	bool has_doubts;
 	bool holds_file; /* the run has a reference of its own to the file */
 	/* events that the epoll reported before a pass over polls */
@@ -82,9 +83,8 @@ static bool is_poll_once(const struct uaio_req *req)
 
 /*
  * Return: whether the file will be added to the epoll after this try. The epoll then
- * reports the file if it is ready. A file whose request was only just parked may be in
- * the epoll already: another thread may have added it during the try, and a third may
- * have taken its edge.
+ * reports the file if it is ready. If another thread has added the file during the try,
+ * the result is false: a third thread may have taken the file's edge.
  */
 static bool is_to_be_armed_locked(const struct run *run,
 				  const struct uaio_req *req)
@@ -316,7 +316,10 @@ static enum uaio_next run_one_locked(struct run *run, struct uaio_req *req)
 	if (unlikely(req->sqe.is_multishot) && next == UAIO_NEXT_DONE)
 		next = post_unlocked(run, req, res);
 
-	/* If the epoll refuses the file, a worker executes all but polls of it. */
+	/*
+	 * If the epoll refuses the file, a worker executes the requests on it, except
+	 * polls.
+	 */
 	if (next == UAIO_NEXT_WAIT_FILE && is_unpollable &&
 	    uaio_waitq_id_of(req) != UAIO_WAITQ_POLL)
 		next = UAIO_NEXT_WORKER;
@@ -342,8 +345,8 @@ static enum uaio_next run_one_locked(struct run *run, struct uaio_req *req)
 
 /*
  * Return: whether to make another try in this wait queue. A multishot request completes
- * its turn even if the run has no tries left, so that the turns of all files are
- * equally long.
+ * its turn (up to 33 completions) even if the run has no tries left, so that the turns
+ * of all files are equally long.
  */
 static bool may_try(const struct run *run)
 {

@@ -98,7 +98,8 @@ static void feed(struct desk *desk)
 }
 
 /*
- * Return: whether the desk's read has completed; if so, this call has taken its event.
+ * Return: whether the read of this desk (struct desk) has completed; if so, this call
+ * has taken the read's event.
  */
 static bool reaps(struct desk *desk)
 {
@@ -115,7 +116,7 @@ static bool reaps(struct desk *desk)
 
 /*
  * Sleep once, as a front-end does for a client that polls the eventfds of the first nr
- * desks.
+ * elements of desks[].
  * Return: how many queues the thread has served in the sleep.
  */
 static unsigned sleep_once(unsigned nr)
@@ -506,7 +507,7 @@ static void set_up_two(void)
 }
 
 /*
- * Submit the desk's read.
+ * Submit the read of a desk (a context, a pipe and an eventfd).
  * Return: whether the desk's context still exists.
  */
 static bool submits(struct desk *desk)
@@ -639,8 +640,8 @@ static long feed_all(void *arg)
 }
 
 /*
- * End the race: make the last desk's eventfd readable, which wakes all threads for
- * good.
+ * End the race: make the eventfd of the last element of desks[] readable. This wakes
+ * all threads, and keeps them from sleeping.
  */
 static void end_race(void)
 {
@@ -649,7 +650,7 @@ static void end_race(void)
 }
 
 /*
- * The thread that took the event of a desk's read submits the next read of that desk.
+ * This thread has taken the event of a read: it submits the next read of the same pipe.
  */
 static void go_on_with(struct desk *desk)
 {

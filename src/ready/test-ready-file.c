@@ -465,8 +465,9 @@ static void a_process_ends_at_once_whatever_waits(void **state)
 
 /*
  * A regular file is always ready. Nevertheless a poll of it may be parked if its
- * descriptor referred to a stream just before. The poll must not leave the file's
- * nr_using above 0: a thread that closes the file would wait for ever.
+ * descriptor referred to a stream just before. The poll must not leave the file's count
+ * of running calls (nr_using) above 0: a thread that closes the file would wait for
+ * ever.
  */
 static uint32_t is_ready; /* atomic */
 

@@ -225,7 +225,7 @@ static void epolls_and_eventfds_may_be_refused(void **state)
 
 /*
  * The descriptor of a stream that the epoll watches is closed. The library goes on with
- * a duplicate, but the epoll refuses that.
+ * a duplicate, but the epoll refuses the duplicate.
  */
 static void requests_that_cannot_be_watched_again_are_served(void **state)
 {
@@ -366,7 +366,10 @@ static void a_number_is_given_up_when_nobody_writes_to_it(void **state)
 	unit_hook(NULL);
 	assert_false(uaio_own_fd(kicked, kicked, &own));
 	assert_int_equal(close((int)kicked), 0);
-	/* The library must have opened another eventfd instead. */
+	/*
+	 * The program got the number of the library's eventfd. So the library must have
+	 * opened another eventfd.
+	 */
 	unit_thread_start(&waiter, reap_and_tell, NULL);
 	unit_await_sleep(&waiter);
 	assert_int_equal(unit_submit(handle, &iocbs[1]), 1);

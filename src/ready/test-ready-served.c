@@ -69,7 +69,7 @@ what_is_ready_is_executed_by_the_submitter_without_a_thread(void **state)
 	assert_int_equal(unit_in_child(execute_what_is_ready), 0);
 }
 
-/* State of a test over all its rounds */
+/* The times that a test has measured in its rounds */
 
 static struct times times;
 

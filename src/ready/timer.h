@@ -22,7 +22,8 @@
  *       thread that finds such a request in the heap may take a reference to the file.
  *
  *   I2  A timer counts as parked from just before it enters the heap until it leaves
- *       the heap. So I6 of ready.h holds for timers, too: some thread serves its home.
+ *       the heap. So I6 of ready.h holds for timers, too: some thread serves the
+ *       timer's home.
  *
  *   I3  The thread that serves a home sleeps no longer than until the first request is
  *       due. A leader sets UAIO_LEADER, then reads next_ns. A thread that adds a

@@ -34,8 +34,11 @@ enum {
 	STARVED_FOR_NS = 100000000,
 };
 
-/* relaxed throughout: guesses */
-/* atomic: until this time polls sleep; 0: they need not */
+/* relaxed throughout: the values are only guesses */
+/*
+ * atomic: until this time, polls that find nothing sleep at short intervals; 0: polls
+ * sleep only after 10 ms without an event
+ */
 static int64_t starved_until;
 
 static int64_t look_for_starved(int64_t now)
@@ -73,7 +76,8 @@ void uaio_vain_has_dozed(struct uaio_vain *vain, bool has_event)
 
 	/*
 	 * If the client had not kept the library's threads from running, the event
-	 * would have come earlier, without this sleep.
+	 * would have come earlier, without this sleep. So let polls sleep more often
+	 * for a while.
 	 */
 	if (has_event &&
 	    now - load_relaxed(&vain->since_ns) >= UAIO_WQ_STARVED_NS)

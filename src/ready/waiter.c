@@ -36,8 +36,8 @@ void uaio_waiter_tell_locked(struct uaio_queue *queue,
 
 	list_remove(&waiter->node);
 	/*
-	 * relaxed: the count changes under the queue's lock. If a submitter, which
-	 * reads it without the lock after parking, sees an old count, it calls
+	 * relaxed: the count changes under the queue's lock. A submitter reads the
+	 * count without the lock after parking. If it sees an old count, it calls
 	 * uaio_waiters_pass_on(), which takes the lock
 	 */
 	sub_relaxed(&queue->group.ready.nr_waiters, 1);

@@ -45,7 +45,10 @@ struct uaio_queue;
 struct uaio_wait {
 	/* by CLOCK_MONOTONIC; 0: do not wait */
 	int64_t deadline_ns;
-	/* a signal mask, or NULL; in the kernel's format */
+	/*
+	 * the signal mask during the wait, in the kernel's format; NULL: do not change
+	 * it
+	 */
 	const void *mask;
 	size_t mask_bytes;
 	/*
@@ -59,7 +62,7 @@ struct uaio_wait {
 struct uaio_waiter {
 	struct uaio_slab_node slab;
 
-	/* only the waiter's own thread uses these */
+	/* Only the waiter's own thread uses the members up to is_leading. */
 	/* next in the thread's list: a waiter of an outer or abandoned sleep */
 	struct uaio_waiter *outer;
 	/* the memory exists even after the queue is closed (slab.h) */
@@ -70,7 +73,7 @@ struct uaio_waiter {
 	 */
 	bool is_leading;
 
-	/* under the group's lock */
+	/* under the queue's lock */
 	struct list node;
 	/* how much the thread waits for; the front-end defines the unit (sink.h) */
 	uint64_t need;
@@ -176,7 +179,8 @@ void uaio_waiters_dismiss(struct uaio_queue *queue);
 /*
  * Wait until the sink reports that need is met. If requests usually take less time than
  * a sleep, spin (poll without sleeping) for a short time first.
- * Return: 0 to check again; -EINTR; -ETIMEDOUT; -EINVAL: the queue was closed; -ENOMEM.
+ * Return: 0: check again whether need is met; -EINTR; -ETIMEDOUT; -EINVAL: the queue
+ * was closed; -ENOMEM.
  */
 int uaio_queue_wait(struct uaio_queue *queue, uint64_t generation,
 		    uint64_t need, const struct uaio_wait *wait);
@@ -233,7 +237,10 @@ bool uaio_lost_watch(void);
  * vain.c: a client that polls for events without sleeping must sleep briefly at times
  */
 
-/* Such a client sleeps no longer than this; an event ends the sleep earlier. */
+/*
+ * A client that polls without sleeping is made to sleep no longer than this. An event
+ * ends the sleep earlier.
+ */
 enum { UAIO_DOZE_NS = 100000 };
 
 /* Statistics of one client that polls. All members are atomic. */

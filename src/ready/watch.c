@@ -73,7 +73,8 @@ struct uaio_watch *uaio_watch_find_locked(const struct uaio_group *group,
 			container_of(pos, struct uaio_watch, in_file);
 
 		/*
-		 * relaxed: this member changes under the file's lock, like the list
+		 * relaxed: this member and the list of the file's watches change under
+		 * the file's lock
 		 */
 		if (load_relaxed(&watch->group) == group)
 			return watch;
