@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Index: finds the requests of a group by user_data, key or file
+ * Index: finds requests of a queue's group (queue.h) by user_data, key or file
  *
  * A client that cancels one of 16 000 requests names the request by its user_data.
- * Without an index the canceller would compare all of them under the group's lock. An
+ * Without an index the canceller would compare all of them under the queue's lock. An
  * index has a hash table for each value of enum uaio_index_by except UAIO_INDEX_NONE.
  *
  *   I1  The first search among more than UAIO_INDEX_MIN requests creates a table. The

@@ -51,7 +51,7 @@ struct uaio_waiter;
 enum uaio_keeper {
 	/*
 	 * A leader sleeps, or will sleep, in the queue's epoll. The bit changes under
-	 * the group's lock.
+	 * the queue's lock.
 	 */
 	UAIO_LEADER = 1,
 	/*
@@ -95,7 +95,7 @@ struct uaio_ready {
 	uint32_t keepers; /* bits of enum uaio_keeper */
 	/* number of the program's threads that sleep until events arrive */
 	uint32_t nr_waiters;
-	/* from now on no request may be parked */
+	/* if set: the queue is being closed, and no request may be parked any more */
 	uint32_t is_closing;
 	/* when the earliest request in `timed` expires; written under `lock` */
 	int64_t next_ns;

@@ -6,7 +6,7 @@
  * which lock. The starter is the thread that sends a request on to where it is executed
  * or waits (send.c).
  *
- *   FREE -> PREPPED	 by the submitting thread, under the group's lock
+ *   FREE -> PREPPED	 by the submitting thread, under the queue's lock
  *   RUNNING -> FREE	 by the thread that made the request RUNNING, when it
  *			 completes the request
  *
@@ -40,13 +40,13 @@
  *   TIMED -> RUNNING	 by a canceller, or by the thread that expires the request,
  *			 under the lock of its home
  *
- *   PREPPED -> HELD	 by the submitting thread, under the group's lock
+ *   PREPPED -> HELD	 by the submitting thread, under the queue's lock
  *   HELD -> PREPPED	 by the thread that completes the previous request of the
  *			 chain, or the last request for which a drain waits, under
- *			 the group's lock
+ *			 the queue's lock
  *   HELD -> TIMED	 by the starter of the request to which a timer is linked
  *			 (link.h)
- *   HELD -> RUNNING	 by a canceller, under the group's lock
+ *   HELD -> RUNNING	 by a canceller, under the queue's lock
  *
  *   PREPPED -> LINED	 by the starter, under the driver's lock; the driver is the
  *			 thread that uses the kernel's io_uring (driver.h)
@@ -62,7 +62,7 @@
  *			 no worker, or if the request's queue is being closed
  *   RUNNING -> PREPPED	 by the thread that tried the request, or that took it back
  *			 from the kernel (native.h), to give it to a worker
- *   RUNNING -> ASLEEP	 by the request's worker, under the group's lock, together
+ *   RUNNING -> ASLEEP	 by the request's worker, under the queue's lock, together
  *			 with TRIED (asleep.h); the worker makes it RUNNING again if
  *			 its queue is being closed
  *
@@ -79,16 +79,16 @@
  *
  *   I1  In each state a request has one owner. The thread that made a request RUNNING
  *       completes it, once.
- *   I2  A request is on its group's list from PREPPED until just before its event is
- *       posted. So a canceller that holds the group's lock may read it.
- *   I3  Besides the group's list, a request is on exactly one list in each state, by one
- *       of its list nodes:
+ *   I2  A request is on its queue's list of requests from PREPPED until just before its
+ *       event is posted. So a canceller that holds the queue's lock may read it.
+ *   I3  Besides the list of I2, a request is on exactly one list in each state, by one of
+ *       its list nodes:
  *       - link: a list of startable requests, or the list of its wait queue, of its
  *         device or of the driver;
  *       - work: a list of the work queue;
  *       - in_order, if ORDERED: the list of its inode;
  *       - in_timed, if TIMED: a heap of timers;
- *       - if HELD: none, but the first request of a chain is on its group's list `held`
+ *       - if HELD: none, but the first request of a chain is on its queue's list `held`
  *         (by link).
  *       A request that is being tried stays on its list.
  *
@@ -214,7 +214,7 @@ struct uaio_req {
 	 */
 	alignas(64) struct uaio_slab_node node;
 
-	/* nodes in the group's lists, under the group's lock */
+	/* nodes in lists of the queue's requests, under the queue's lock */
 	struct uaio_req *next_free;
 	struct list in_group;
 
@@ -233,7 +233,7 @@ struct uaio_req {
 	uint8_t order;
 	uint8_t native; /* enum uaio_req_native */
 	/*
-	 * atomic, set under the group's lock: a canceller wants the request to end
+	 * atomic, set under the queue's lock: a canceller wants the request to end
 	 * (cancel.c, I4)
 	 */
 	bool is_unwanted;
@@ -280,7 +280,7 @@ struct uaio_req {
 	 * fault is not 0.
 	 */
 	struct {
-		uint8_t held; /* enum uaio_req_held; under the group's lock */
+		uint8_t held; /* enum uaio_req_held; under the queue's lock */
 		/* the completion is delayed until the submitting call returns */
 		bool awaits_call;
 		/* The request as it was submitted, for traces: */
@@ -323,7 +323,9 @@ struct uaio_req {
 	struct list in_paged;
 	/* node in the inode's list, under the inode's lock */
 	struct list in_order;
-	/* nodes in the group's index (index.h), under the group's lock */
+	/*
+	 * nodes in the index of the queue's requests (index.h), under the queue's lock
+	 */
 	struct list in_index[UAIO_NR_INDEXES];
 	union {
 		struct uaio_range range; /* its bytes: place.h */

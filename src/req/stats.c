@@ -241,8 +241,8 @@ static struct uaio_live_block *take_free(int me)
 	while (!cas_relaxed(&all.nr_asked_for, &place, place + 1));
 	if (uaio_live_page() && !uaio_live_block(place)) {
 		/*
-		 * The page has no more memory, so no further block can be allocated
-		 * either.
+		 * The page of shared memory has no memory left, so no thread can get a
+		 * further block.
 		 */
 		store_relaxed(&all.nr_asked_for, SHARED);
 		return NULL;

@@ -162,7 +162,7 @@ static void a_try_delays_no_cancelling_of_other_requests(void **state)
 	assert_int_equal(unit_submit(other, &others[0]), 1);
 	unit_destroy(other);
 
-	/* The waiting thread needs one more event to return. */
+	/* The thread that waits for events needs one more event to return. */
 	assert_int_equal(unit_submit(handle, &others[1]), 1);
 	assert_int_equal(cancel_one(handle, &others[1]), 0);
 	let_trial();

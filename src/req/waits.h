@@ -87,9 +87,9 @@ struct uaio_wait_ops {
 				   struct list *ret_startable);
 
 	/*
-	 * The group is being closed: let no more of its requests wait in this state.
-	 * The caller then cancels those that already wait. NULL: the requests end by
-	 * themselves, and the caller waits for them.
+	 * The queue is being closed: let no more requests of its group wait in this
+	 * state. The caller then cancels those that already wait. NULL: the requests
+	 * end by themselves, and the caller waits for them.
 	 */
 	void (*close_group)(struct uaio_group *group);
 
@@ -135,7 +135,10 @@ uaio_waits_of(const struct uaio_req *req)
 	return uaio_waits[uaio_req_state(req) & ~UAIO_REQ_TRIED];
 }
 
-/* uaio_waits_X() calls the function X of each row that has it. */
+/*
+ * uaio_waits_X() calls the function X of each state's row (struct uaio_wait_ops),
+ * unless it is NULL there.
+ */
 struct uaio_req *uaio_waits_take(uaio_is_wanted_fn *is_wanted, const void *arg);
 bool uaio_waits_may_await(const struct uaio_req *req);
 void uaio_waits_give_up(struct uaio_file *file, struct list *ret_startable);
