@@ -44,7 +44,10 @@ struct uaio_req;
 
 enum {
 	UAIO_BOUNCE_BYTES = 64 * 4096,
-	/* RWF_NOWAIT and RWF_ATOMIC, which older headers lack. */
+	/*
+	 * Requests with RWF_NOWAIT or RWF_ATOMIC are never executed through a copy.
+	 * Older headers lack these names.
+	 */
 	UAIO_RWF_UNBOUNCED = 0x8 | 0x40,
 };
 

@@ -341,8 +341,8 @@ static void take_back(struct uaio_split *split)
 {
 	for (uint32_t i = 1; i < split->nr_runners; i++) {
 		/*
-		 * relaxed: only a hint; uaio_wq_cancel() does not cancel a runner that
-		 * has begun
+		 * relaxed: an old count only causes needless calls, as uaio_wq_cancel()
+		 * does not cancel a runner that has begun
 		 */
 		if (load_relaxed(&split->nr_begun) == split->nr_runners - 1)
 			return;

@@ -24,7 +24,7 @@ enum { NR_BLOCKS = 24, SIZE = UNIT_KEY_BYTES, BUFFER = 1 << 20 };
 
 static struct {
 	int fd;    /* atomic */
-	int other; /* atomic: the same file, without O_DIRECT */
+	int other; /* atomic: a second descriptor, without O_DIRECT */
 	uint64_t handle;
 	struct iocb iocbs[16];
 	unsigned nr;
@@ -154,7 +154,7 @@ static bool is_of_file(long nr, const long args[6])
 
 static bool answer(long nr, const long args[6], long *ret_res)
 {
-	/* Report a file system that is on a disk. */
+	/* Report ext4, as the library treats files in memory differently. */
 	if (nr == SYS_fstatfs && (args[0] == load_relaxed(&test.fd) ||
 				  args[0] == load_relaxed(&test.other))) {
 		*ret_res = unit_say_ext4(args);

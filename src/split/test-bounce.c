@@ -185,8 +185,8 @@ static void assert_reads(const struct row *row)
 	int64_t expected;
 
 	/*
-	 * The kernel may fill the last sector of memory, beyond the bytes that the read
-	 * returns.
+	 * The kernel may overwrite memory beyond the bytes that the read returns, up to
+	 * the end of the last sector.
 	 */
 	memset(test.other, CANARY, bytes + 512);
 	memset(test.whole[0], CANARY, bytes + 512);
@@ -239,8 +239,8 @@ static void reads_are_as_from_any_file(void **state)
 }
 
 /*
- * Each way of writing has a test of its own, because a disk needs some time for each
- * test.
+ * Test each row by one write only, plain or vectored, because a disk needs
+ * some time for each write.
  */
 static void writes_are_as_to_any_file(void **state)
 {

@@ -15,8 +15,8 @@ enum {
 	MIB = 1 << 20,
 	UNTOUCHED = 4,
 	/*
-	 * number of requests after which each way was measured: the requests that are
-	 * never cut, four with few segments at once, and four with many
+	 * After this many requests each way was measured: UNTOUCHED whole requests, four
+	 * with few segments at once, and four with many.
 	 */
 	FIRST_LOOKS = UNTOUCHED + 8,
 };

@@ -37,16 +37,20 @@ enum {
 	 * have been busy with other work.
 	 */
 	SAMPLES = 4,
-	/* How many requests of each file are never cut: the first ones. */
+	/*
+	 * The first requests of each file, direction and class of sizes are not cut:
+	 * this many.
+	 */
 	NR_UNTOUCHED = 4,
 	/*
-	 * How many requests are between two trials of a way that is not the best.
+	 * How many requests are between two trials of a slower way (whole, few or many
+	 * segments at once).
 	 */
 	PAUSE_MIN = 32,
 	PAUSE_MAX = 4096,
 	/*
-	 * In percent: a way is better if its time * WORTH is less than the best time *
-	 * 100.
+	 * In percent: a way (whole, few or many segments at once) is better if WORTH
+	 * times its time is less than 100 times the best time.
 	 */
 	WORTH = 110,
 };
@@ -56,7 +60,8 @@ struct samples {
 	/* time in ns a page: the best of up to SAMPLES latest samples */
 	uint32_t best;
 	/*
-	 * the best of the SAMPLES samples before those of `best`; 0: there are none
+	 * time in ns a page: the best of the SAMPLES samples before those of `best`; 0:
+	 * there are none
 	 */
 	uint32_t before;
 	/* total number of samples */
@@ -67,7 +72,7 @@ struct choice {
 	struct samples ways[NR_WAYS];
 	/* atomic, relaxed */
 	uint32_t nr_executed;
-	/* the value of nr_executed at which another way is tried */
+	/* when nr_executed has this value, the library tries a slower way again */
 	uint32_t next_trial;
 	uint32_t pause;
 	uint32_t last_best;
@@ -148,8 +153,8 @@ static uint32_t figure_of(const struct samples *samples)
 }
 
 /*
- * Return: how many ways are tried. A request of up to 1 MiB has too few segments for
- * MANY.
+ * Return: how many of the ways WHOLE, FEW and MANY are tried. A request of up to 1 MiB
+ * has too few segments for MANY.
  */
 static unsigned nr_ways_of(unsigned size_class)
 {
@@ -168,9 +173,9 @@ static enum way best_of(const struct choice *choice, unsigned nr_ways)
 }
 
 /*
- * Return: a way that has fewer than SAMPLES samples; NR_WAYS if there is none. The ways
- * take turns. Each round starts with the next way, so that no way is always first in a
- * round.
+ * Return: a way (WHOLE, FEW or MANY) that has fewer than SAMPLES samples; NR_WAYS if
+ * there is none. The ways take turns. Each round starts with the next way, so that no
+ * way is always first in a round.
  */
 static enum way unmeasured_of(const struct choice *choice, unsigned nr_ways,
 			      uint32_t nr)
@@ -184,8 +189,8 @@ static enum way unmeasured_of(const struct choice *choice, unsigned nr_ways,
 }
 
 /*
- * Choose after how many requests to try another way: twice as many each time, while the
- * best way stays the same.
+ * Choose after how many requests the library tries a slower way (WHOLE, FEW or MANY)
+ * again. The number doubles each time, while the best way stays the same.
  */
 static void plan_trial(struct choice *choice, uint32_t nr, enum way best)
 {
@@ -200,7 +205,7 @@ static void plan_trial(struct choice *choice, uint32_t nr, enum way best)
 	store_relaxed(&choice->next_trial, nr + pause);
 }
 
-/* Return: the way to try next; not the best one. */
+/* Return: the way (WHOLE, FEW or MANY) to try next; not the best one. */
 static enum way next_other(struct choice *choice, enum way best,
 			   unsigned nr_ways)
 {
@@ -218,7 +223,10 @@ static enum way choose(struct choice *choice, unsigned nr_ways)
 	enum way best, way;
 
 	store_relaxed(&choice->nr_executed, nr);
-	/* Do not try other ways on a file that has had only few requests. */
+	/*
+	 * Do not cut the first requests: trials do not pay for a file with few
+	 * requests.
+	 */
 	if (unlikely(nr <= NR_UNTOUCHED))
 		return WHOLE;
 	way = unmeasured_of(choice, nr_ways, nr);

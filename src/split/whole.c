@@ -41,7 +41,8 @@ int64_t uaio_req_execute_by(struct uaio_req *req, struct uaio_worker *worker)
 
 	/*
 	 * A request that is executed through a copy (--bounce) may need more than one
-	 * call.
+	 * call. Then a thread that closes the file waits until the request is complete
+	 * (closing.h).
 	 */
 	req->is_one_call = uaio_req_inode(req) && !uaio_config.bounces;
 	uaio_wq_calls(worker, req->is_one_call ? req->file : NULL);

@@ -298,7 +298,7 @@ int uaio_faults_seeded(const char *text, uint64_t seed, char **ret)
 /*
  * The list of request numbers has ranges, such as 3-8.
  * Return: whether the range that ends with change `before` can be extended to change
- * `next`.
+ * `next`. joins_next: only if their numbers are consecutive.
  */
 static bool continues(const struct uaio_changes *changes, size_t before,
 		      size_t next, bool joins_next)
