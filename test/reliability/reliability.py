@@ -182,16 +182,16 @@ def print_outcome(each: Outcome, ledger: list[dict]) -> None:
 
 
 MISSING = [
-    "The failed run of `rings`, and runs beside much other work that the ledger lacks, found "
-    "two\ndefects. Each has a test since:", "",
+    "The failed run of `rings`, and runs on a busy machine that are not in the ledger, found\n"
+    "two defects. Each has a test since:", "",
     "- A read or write could use the file position instead of its offset, if another thread "
     "closed\n  its descriptor meanwhile (`src/file/test-stale.c`).",
     "- A thread with asynchronous cancellation could end while it held a ring, if a signal "
     "handler\n  used the library before (`src/proc/test-entry.c`).", "",
     "## What has no row", "",
     "No row counts these yet:", "",
-    "- bugs in the library. `make check-mutants` inserts known ones, and `make "
-    "sample-mutants`\n  random ones; `doc/testing.md` has the share that tests find.",
+    "- bugs in the library. `make check-mutants` inserts known bugs, and `make "
+    "sample-mutants`\n  random bugs; `doc/testing.md` says how many of them the tests find.",
     "", "All runs were made on one x86-64 machine with two processors, beside other work.",
 ]
 
