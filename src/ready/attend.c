@@ -151,7 +151,7 @@ static struct attended *find(struct attender *attender,
 
 /*
  * Return: a slot for one more queue, or NULL. If all slots are used, a random queue
- * loses its slot. Busy queues come back here more often, so they get most of the slots.
+ * loses its slot. Busy queues need a slot again sooner, so they have most of the slots.
  */
 static struct attended *make_place(struct attender *attender)
 {

@@ -50,10 +50,10 @@
  *       left over are passed on to a thread that sleeps.
  *
  *       A caller is a thread of the program that runs a list and does not sleep next. If
- *       another thread sleeps in the epoll, the caller arms the files that it has run. The
- *       sleeping thread has not armed them if they were kicked when it looked. A caller
- *       that puts a wait queue in doubt, or cannot arm it, makes sure that a leader or the
- *       fallback thread serves the queue.
+ *       another thread sleeps in the epoll, the caller adds the files that it has run to
+ *       the epoll. The sleeping thread has left out files that were kicked when it
+ *       looked. A caller that puts a wait queue in doubt, or cannot add its file to the
+ *       epoll, makes sure that a leader or the fallback thread serves the queue.
  *
  *   I6  While a request of a queue is parked, some thread serves the queue. Either a
  *       thread sleeps in the queue's epoll (lead.h, attend.h); or the fallback thread
@@ -63,8 +63,8 @@
  *       nr_parked.
  *
  *   I7  Requests are tried only with calls that do not block. If a file has no such call,
- *       a worker executes its requests when the file is ready. For each wait queue it
- *       executes one request at a time.
+ *       workers execute its requests when the file is ready, one request of each wait
+ *       queue at a time.
  *
  *   I8  A request that is being tried is in the state TRIED, and stays in its wait
  *       queue. A thread that cancels the request meanwhile learns the outcome when the

@@ -438,8 +438,8 @@ static void a_thread_that_ends_in_its_sleep_leads_no_more(void **state)
 
 /*
  * For unit_await(): the fallback thread may have adopted the queue (watch its epoll)
- * before this thread became the leader. Then it removes the queue from its list a
- * little later.
+ * before this thread became the leader. Then the fallback thread removes the queue from
+ * its list a little later.
  */
 static bool is_off_the_list(void *arg)
 {
