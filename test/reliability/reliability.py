@@ -182,8 +182,8 @@ def print_outcome(each: Outcome, ledger: list[dict]) -> None:
 
 
 MISSING = [
-    "The failed run of `rings`, and runs on a busy machine that are not in the ledger, found\n"
-    "two defects. Each has a test since:", "",
+    "The failed run of `rings`, and unrecorded runs on a busy machine, found two defects. "
+    "Each\nhas a test since:", "",
     "- A read or write could use the file position instead of its offset, if another thread "
     "closed\n  its descriptor meanwhile (`src/file/test-stale.c`).",
     "- A thread with asynchronous cancellation could end while it held a ring, if a signal "
