@@ -173,8 +173,8 @@ static int add_faults(const char *given_as, const char *text)
 }
 
 /*
- * With --seeds, treat the environment variable for faults like the option --fault, and
- * unset it, because one run must be without faults.
+ * With --seeds, take the faults from UAIO_FAULT, unless the option --fault gives some.
+ * Unset UAIO_FAULT, because the first run must be without faults.
  */
 static int take_variable(void)
 {
@@ -261,8 +261,8 @@ static int open_output(struct output *output)
 }
 
 /*
- * Write by a single system call if possible, so that output of the command to the same
- * terminal does not come in between.
+ * Write the text by a single system call if possible. Otherwise the command's output
+ * on the same terminal might appear between its parts.
  */
 static void put(struct output *output, const char *text, size_t len)
 {
@@ -333,8 +333,9 @@ static int judge(struct uaio_report *report, uint64_t hash)
 	int verdict = UAIO_CHECK_SHOWN;
 
 	/*
-	 * Finding symbols takes long. Skip it if the table of places is full, so that
-	 * the report is counted and not shown, and if no suppression needs the symbols.
+	 * Finding symbols takes long, so do it only if the report may be shown, or
+	 * compared with suppressions. Once the table of places is full, new reports
+	 * are only counted.
 	 */
 	if (check.places.nr < UAIO_CHECK_PLACES_MAX || check.suppressions.nr) {
 		uaio_check_symbolize(report);

@@ -61,7 +61,7 @@ enum {
 enum uaio_check_stack_id {
 	UAIO_CHECK_NOW,       /* where the error was found */
 	UAIO_CHECK_SUBMITTED, /* where the request was submitted */
-	/* where the report's second request was submitted */
+	/* if the report is about two requests: where the second was submitted */
 	UAIO_CHECK_OTHER,
 	UAIO_CHECK_NR_STACKS,
 };
@@ -97,7 +97,7 @@ struct uaio_check_request {
 };
 
 struct uaio_report {
-	char *text; /* owns; the strings below point into it */
+	char *text; /* owns: the whole report; the strings below are parts of it */
 	int pid;
 	bool is_cut; /* the end of the report is missing */
 	const char *kind, *what, *tid, *thread;
@@ -122,10 +122,10 @@ void *uaio_check_memory(void *memory);
 /* Sums over the processes of the command. */
 struct uaio_check_sums {
 	uint64_t nr_processes; /* processes that made a request */
-	/* how many of these processes wrote a summary at their end */
+	/* how many of the processes ended normally, and so wrote a summary */
 	uint64_t nr_ended;
 	/*
-	 * sums of the counts in these summaries: requests, and requests that the
+	 * from the processes' summaries: sums of all requests, and of those that the
 	 * library checked
 	 */
 	uint64_t nr_requests, nr_checked;
@@ -195,7 +195,7 @@ enum {
 struct uaio_check_place {
 	/* what uaio_check_place_of() returns for reports of this place */
 	uint64_t hash;
-	int verdict; /* UAIO_CHECK_SHOWN, or the index of the suppression */
+	int verdict; /* UAIO_CHECK_SHOWN, or the index of the matching suppression */
 };
 
 struct uaio_check_places {

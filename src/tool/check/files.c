@@ -23,7 +23,7 @@ enum {
 };
 
 struct uaio_check_file {
-	struct uaio_check_file *next; /* the next in this hash bucket */
+	struct uaio_check_file *next; /* next file in the hash bucket */
 	int pid;
 	off_t at;         /* how far the file was read */
 	bool is_too_long; /* the user was notified that the file is too long */
@@ -183,8 +183,8 @@ static void read_open(struct uaio_check_files *files,
 }
 
 /*
- * The program can create anything in this directory, so ignore what is not a regular
- * file.
+ * The program can create anything in the directory of reports, so ignore what is not a
+ * regular file.
  */
 static void read_file(struct uaio_check_files *files, const char *name,
 		      bool is_last)
@@ -209,7 +209,7 @@ static bool is_process(const char *name)
 {
 	size_t len = strlen(name);
 
-	/* A number of so few digits fits in an int. */
+	/* Any number of at most nine digits fits in an int. */
 	return len && len < 10 && strspn(name, "0123456789") == len;
 }
 

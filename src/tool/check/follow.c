@@ -26,8 +26,8 @@
 #include "tool/tool.h"
 
 enum {
-	PERIOD_NS = 100000000, /* time between two looks at the reports */
-	/* how long to wait for processes that the command leaves behind */
+	PERIOD_NS = 100000000, /* time between two reads of the reports */
+	/* number of periods to wait for processes that the command leaves behind */
 	NR_PERIODS_AFTER = 10,
 };
 
@@ -262,7 +262,10 @@ static int set_apart(int output)
 {
 	int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	/* The parent also makes this call, because either process may run first. */
+	/*
+	 * The parent makes the same call for this process. So the group exists,
+	 * whichever of the two processes runs first.
+	 */
 	(void)setpgid(0, 0);
 	return input < 0 || dup2(input, STDIN_FILENO) < 0 ||
 			       dup2(output, STDOUT_FILENO) < 0 ||

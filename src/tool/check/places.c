@@ -20,7 +20,9 @@ static uint64_t add(uint64_t hash, const void *bytes, size_t nr)
 	return hash;
 }
 
-/* Hash the pc's offset in its module: the address differs between processes. */
+/*
+ * Hash the pc's offset in its module, because the pc itself differs between processes.
+ */
 static uint64_t add_frame(uint64_t hash, const struct uaio_check_frame *frame)
 {
 	if (!frame->module)

@@ -29,7 +29,10 @@ enum { LIMIT_TIMES = 20 };
 struct search {
 	const struct uaio_seeds *seeds;
 	struct uaio_seeds_outcome plain;
-	/* runs without changes after the failing run, and how many ended otherwise */
+	/*
+	 * runs without changes after the failing run, and how many of them ended
+	 * otherwise than `plain`
+	 */
 	unsigned nr_plain, nr_plain_differ;
 	int64_t limit_ns;
 	/* number of changes that all seeds have made so far */
@@ -116,7 +119,8 @@ static bool run(struct search *search, const char *faults, bool wants_stacks,
 void uaio_seeds_mix(uint64_t seed, char ret_text[UAIO_SEEDS_MIX_MAX])
 {
 	/*
-	 * "any" means all operations with a file; the operations after it have no file.
+	 * "any" means most operations on an open file; the other four operations are
+	 * not among these.
 	 */
 	static const char *const reordered[] = { "any", "nop", "openat",
 						 "close", "statx" };
@@ -167,8 +171,8 @@ static enum uaio_shrink_answer ask(void *arg, const size_t *items, size_t nr)
 	if (search->is_cut)
 		return UAIO_SHRINK_STOP;
 	/*
-	 * If a --fault text cannot hold the numbers of all these requests, do not run
-	 * the command, and report that the run passes.
+	 * If the `nr` changes have too many request numbers for a --fault text, do not
+	 * run the command, and report that the run passes.
 	 */
 	if (choose(search, items, nr, false, &text))
 		return UAIO_SHRINK_PASSES;
@@ -247,8 +251,8 @@ static void print_failure(FILE *to, const struct search *search,
 }
 
 /*
- * Call the caller's tell_failed() with how the run failed, and a command that repeats
- * it.
+ * Call the caller's tell_failed() with a text that says how the run failed, and a
+ * command that repeats the failure.
  */
 static void tell_program(const struct search *search, const char *faults,
 			 const struct uaio_seeds_outcome *shown)
@@ -337,8 +341,8 @@ static unsigned repeat(struct search *search, const char *faults,
 }
 
 /*
- * Repeat the run without changes. If it ends otherwise than before, the failure may
- * have other causes than the changes.
+ * Repeat the run without changes. If a repetition ends otherwise than `plain`, the
+ * failure may have other causes than the changes.
  */
 static void repeat_plain(struct search *search)
 {
@@ -410,8 +414,9 @@ static void tell(struct search *search, const char *faults, size_t nr)
 
 /*
  * Find which changes the failure needs.
- * Return: how many changes; 0 if a run with all changes did not fail again, or if runs
- * without changes differ. *ret: the indices of these changes, which the caller frees.
+ * Return: how many changes; 0 if a run with all changes did not fail again, or if a
+ * run without changes ended otherwise than the first one. *ret: the indices of these
+ * changes, which the caller frees.
  */
 static size_t shrink(struct search *search, size_t **ret)
 {

@@ -7,7 +7,10 @@
 
 struct shrinking {
 	size_t *items, nr;
-	/* owned by this struct: the items of the next run; as large as `items` */
+	/*
+	 * owned by this struct: array of the items for the next run, with room for all
+	 * `items`
+	 */
 	size_t *tried;
 	uaio_shrink_fn *ask;
 	void *arg;

@@ -468,8 +468,8 @@ static void a_failure_by_chance_is_told_as_one(void **state)
 static void runs_without_changes_that_differ_are_told_as_chance(void **state)
 {
 	/*
-	 * Either the run that the others are compared with was the odd one, or one of
-	 * those that repeat it.
+	 * Of the four runs without changes, one ends otherwise: run 1, with which all
+	 * runs are compared, or run 4, one of its three repetitions.
 	 */
 	static const struct {
 		unsigned fails, nr;
@@ -495,7 +495,7 @@ static void runs_without_changes_that_differ_are_told_as_chance(void **state)
 		assert_non_null(strstr(said, expected));
 		assert_null(strstr(said, "It needs"));
 		assert_non_null(strstr(said, "--fault any:short@seed=1 -- "));
-		/* one run and three without changes, four of the seed */
+		/* four runs without changes, and four with the seed */
 		assert_int_equal(command.nr_runs, 8);
 		free(command.last);
 		free(said);
