@@ -9,7 +9,10 @@
 #include <getopt.h>
 #include <stddef.h>
 
-/* 126 and 127 are as for env(1) and nohup(1); 2 is an error of `uaio` itself. */
+/*
+ * Exit statuses of `uaio`: 2 for its own errors; 126 and 127 with the same meaning as
+ * for env(1).
+ */
 enum {
 	/* wrong usage, or the library cannot do what was asked */
 	EXIT_REFUSED = 2,

@@ -105,8 +105,8 @@ int uaio_flags_next(int argc, char **argv, const char *letters,
 		    const struct option *flags)
 {
 	/*
-	 * With a leading colon, getopt() returns ':' for a missing value and '?' for an
-	 * unknown flag.
+	 * If the letters begin with a colon, getopt() returns ':' for a missing value
+	 * and '?' for an unknown flag.
 	 */
 	char all[WORD_MAX];
 	int c;

@@ -174,8 +174,8 @@ static int place_all(const struct source *source, const ElfW(Phdr) * headers,
 }
 
 /*
- * Return: the memory of an address in the file; NULL if any of the `bytes` bytes from
- * this address on is outside the image.
+ * Return: where the image has the byte at address addr of the file; NULL if any of the
+ * `bytes` bytes from there on is outside the image.
  */
 static const void *look_at(const struct uaio_image *image, ElfW(Addr) addr,
 			   size_t bytes)

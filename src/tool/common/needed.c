@@ -79,7 +79,7 @@ static void list(const char *loader, const char *program, int out)
 	(void)dup2(out, STDOUT_FILENO);
 	(void)dup2(null, STDERR_FILENO);
 	(void)unsetenv("LD_PRELOAD");
-	/* LD_AUDIT makes the loader run code of audit libraries */
+	/* with LD_AUDIT the loader would run code of other libraries */
 	(void)unsetenv("LD_AUDIT");
 	/*
 	 * LD_TRACE_LOADED_OBJECTS, which ldd(1) sets too, makes the loader list the
@@ -112,7 +112,8 @@ static void see_line(char *line,
 		*path = '\0';
 		path += strlen(" => ");
 		see(arg, name, strcmp(path, "not found") ? path : NULL);
-	} else if (*name == '/') { /* the vDSO's line has no path */
+	} else if (*name ==
+		   '/') { /* the vDSO, which has no path, is left out */
 		see(arg, strrchr(name, '/') + 1, name);
 	}
 }

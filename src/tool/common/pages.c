@@ -141,8 +141,8 @@ static bool is_inside(const char *process, int pid, uint64_t namespace)
 }
 
 /*
- * Find the process of a page. The page has the id that the process has in the process's
- * own PID namespace.
+ * Find the process that publishes its counts in a page (pages.h). The page has the
+ * process's id in the process's own PID namespace.
  * Return: the process's id in this tool's namespace; 0 if it was not found.
  */
 static int find_elsewhere(const struct uaio_live_identity *identity)
@@ -204,12 +204,13 @@ static void add_stays(struct uaio_live_stays *sum,
 	}
 }
 
-/* Return: left - right; 0 if negative, as counts change while they are read. */
+/* Return: left - right; 0 if negative, because counts may change between two reads. */
 static uint64_t difference(uint64_t left, uint64_t right)
 {
 	/*
 	 * Any process of the user may write any numbers to the page, so the sums may
-	 * have overflowed. The sign of the difference is defined even then.
+	 * have overflowed. Unsigned numbers wrap around, so left - right is defined
+	 * even then.
 	 */
 	return (int64_t)(left - right) > 0 ? left - right : 0;
 }
@@ -258,8 +259,8 @@ static void add_block(struct uaio_page *page, struct uaio_hist *hists,
 }
 
 /*
- * Return: whether `name` is the name of a time for which requests wait. Inline requests
- * (executed inside the submitting call) do not have such a time.
+ * Return: whether `name` names a time that requests wait. Inline requests (executed
+ * inside the submitting call) do not wait.
  */
 static bool is_wait(const char *name)
 {
@@ -272,8 +273,8 @@ static void sum_up(struct uaio_page *page, struct uaio_hist *hists)
 
 	for (unsigned op = 0; op < identity->nr_ops; op++) {
 		/*
-		 * Way 0 is inline execution. The process counts an inline request only
-		 * as accepted, so count it as completed here.
+		 * Index 0 of nr_by_way[op] is inline execution. The process counts an
+		 * inline request only as accepted, so count it as completed here.
 		 */
 		page->nr_completed += page->nr_by_way[op][0];
 		for (unsigned way = 0; way < identity->nr_ways; way++)
@@ -358,7 +359,7 @@ static bool is_known(const struct uaio_live_identity *identity)
 }
 
 /*
- * Read a page into *page.
+ * Read the page (pages.h) in the file fd into *page.
  * Return: whether the page is complete and of this version of the library and, if
  * is_of_running is set, its process runs. *ret_is_foreign: whether another version of
  * the library wrote it.

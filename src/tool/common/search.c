@@ -19,7 +19,7 @@ int uaio_search_probe(const char *path)
 	if (stat(path, &st) < 0)
 		return -errno;
 	if (S_ISDIR(st.st_mode))
-		/* EISDIR tells more than execve()'s EACCES */
+		/* execve() would return EACCES, which tells users less */
 		return -EISDIR;
 	if (!S_ISREG(st.st_mode))
 		return -EACCES;

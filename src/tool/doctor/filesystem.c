@@ -87,8 +87,9 @@ static char *type_of(char *line, unsigned long long mount)
 }
 
 /*
- * Call statx(2), which some C libraries lack. sys_statx() cannot be used here: it
- * consults the library's knowledge of seccomp filters (base/calls.h).
+ * Call statx(2), which some C libraries lack. sys_statx() would return -ENOSYS here:
+ * it makes the call only if uaio_calls (base/calls.h) has it, and this tool does not
+ * set uaio_calls.
  */
 static int ask(int dir, const char *path, int flags, unsigned mask,
 	       struct uaio_statx *ret)

@@ -52,7 +52,7 @@ struct uaio_served {
 };
 
 /*
- * dir: where the library is.
+ * Try each interface of the library in the directory dir.
  * Return: 0, or -errno if no child can be forked.
  */
 int uaio_served_read(const char *dir, struct uaio_served *ret_served);

@@ -174,7 +174,7 @@ static _Noreturn void execute(const struct memory *memory, unsigned id, int err)
 	char *argv[] = { UAIO_SERVED_TRY, digit, file, NULL };
 
 	(void)dup2(err, STDERR_FILENO);
-	/* the alarm stays set when the file is executed */
+	/* the alarm, which limits the new process's time, remains set across execv() */
 	(void)alarm(PATIENCE_S);
 	set_options();
 	if (!uaio_dynamic_own(file))

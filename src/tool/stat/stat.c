@@ -530,8 +530,8 @@ int uaio_stat_main(int argc, char **argv)
 	if (status != EXIT_REFUSED)
 		print_wanted(&pages, is_wanted, &wish);
 	/*
-	 * If a process that the user has named was not found, its page may be one of
-	 * another version.
+	 * If a process that the user has named was not found, perhaps another version
+	 * of uaio wrote its page, which this version cannot read.
 	 */
 	if (pages.nr_foreign && (!wish.has_pids || status == EXIT_FAILURE))
 		(void)uaio_diag(0, "stat: %u of another version of uaio",

@@ -106,7 +106,9 @@ struct uaio_top_row {
 	bool is_sampled; /* the process timed only 1 call in 16 */
 	double rate;     /* requests per second */
 	uint64_t nr_times, p50,
-		/* times of requests, in ns: their number and percentiles */
+		/*
+		 * how many requests were timed, and percentiles of their times, in ns
+		 */
 		p99;
 	uint32_t nr_threads;
 	uint64_t nr_in_flight, nr_queued, nr_parked,

@@ -41,7 +41,10 @@ struct uaio_watch {
 
 	unsigned nr_rows;
 	struct uaio_watch_row rows[UAIO_WATCH_ROWS];
-	/* A hash table of the rows: the index of a row plus 1; 0: empty. */
+	/*
+	 * A hash table that finds rows: each slot has the index of a row plus 1; 0:
+	 * empty.
+	 */
 	uint16_t slots[NR_SLOTS];
 };
 

@@ -177,13 +177,10 @@ static bool is_dead(uint32_t pid)
 	return kill((pid_t)pid, 0) < 0 && errno == ESRCH;
 }
 
-/*
- * Return: whether the process has answered that the tool which used this slot of its
- * page is gone.
- */
+/* Return: whether the process has reported by -ESRCH that the slot's tool is gone. */
 static bool is_given_up(const struct uaio_trace_asker *asker)
 {
-	/* [MB:trace-ask] acquire: the error. Pairs with look_at(). */
+	/* [MB:trace-ask] acquire: see the error. Pairs with look_at(). */
 	return load_acquire(&asker->answered) == load_relaxed(&asker->number) &&
 	       load_relaxed(&asker->error) == -ESRCH;
 }
@@ -200,8 +197,8 @@ static bool take_place(struct uaio_attached *attached, unsigned place)
 	if (was && !is_dead(was) && !is_given_up(asker))
 		return false;
 	/*
-	 * [MB:trace-asker] acquire: the number that the last tool wrote. Pairs with
-	 * withdraw().
+	 * [MB:trace-asker] acquire: see the number that the slot's previous tool
+	 * wrote. Pairs with withdraw().
 	 */
 	return cas_acquire(&asker->pid, &was, (uint32_t)attached->holder);
 }
@@ -222,9 +219,9 @@ static int ask(struct uaio_attached *attached)
 	store_relaxed(&asker->fd, (uint32_t)attached->ring_fd);
 	attached->number = load_relaxed(&asker->number) + 1;
 	attached->number += !attached->number;
-	/* [MB:trace-ask] release: the descriptor. Pairs with look_at(). */
+	/* [MB:trace-ask] release: write the descriptor first. Pairs with look_at(). */
 	store_release(&asker->number, attached->number);
-	/* [MB:trace-ask] release: the number. Pairs with look(). */
+	/* [MB:trace-ask] release: write the number first. Pairs with look(). */
 	add_release(&ask->nr_changes, 1);
 	tell_threads(attached);
 	attached->state = UAIO_ATTACH_ASKED;
@@ -236,9 +233,9 @@ static void withdraw(const struct uaio_attached *attached)
 	struct uaio_trace_ask *ask = ask_of(attached);
 	uint32_t mine = (uint32_t)attached->holder;
 
-	/* [MB:trace-asker] release: the number. Pairs with take_place(). */
+	/* [MB:trace-asker] release: write the number first. Pairs with take_place(). */
 	(void)cas_release(&ask->askers[attached->place].pid, &mine, 0);
-	/* [MB:trace-ask] release: the freed slot. Pairs with look(). */
+	/* [MB:trace-ask] release: free the slot first. Pairs with look(). */
 	add_release(&ask->nr_changes, 1);
 	tell_threads(attached);
 }
@@ -282,7 +279,7 @@ static enum uaio_attach_state answer(struct uaio_attached *attached)
 	const struct uaio_trace_asker *asker =
 		&ask_of(attached)->askers[attached->place];
 
-	/* [MB:trace-ask] acquire: the error. Pairs with look_at(). */
+	/* [MB:trace-ask] acquire: see the error. Pairs with look_at(). */
 	if (load_acquire(&asker->answered) != attached->number)
 		return UAIO_ATTACH_ASKED;
 	attached->error = load_relaxed(&asker->error);

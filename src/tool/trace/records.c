@@ -117,7 +117,10 @@ static bool is_gone(uint32_t pid, uint32_t tid)
 static void release_lane(struct uaio_trace_lane *lane)
 {
 	store_relaxed(&lane->pid, 0);
-	/* [MB:trace-lane] release: the lane's members. Pairs with take_lane(). */
+	/*
+	 * [MB:trace-lane] release: write the lane's members first. Pairs with
+	 * take_lane().
+	 */
 	store_release(&lane->owner, 0);
 }
 
@@ -170,7 +173,7 @@ static void keep_name(struct uaio_trace_ring *ring, unsigned place,
 static void learn(struct uaio_trace_ring *ring, unsigned place)
 {
 	struct uaio_trace_lane *lane = &ring->lanes[place];
-	/* [MB:trace-head] acquire: the names. Pairs with the writing thread. */
+	/* [MB:trace-head] acquire: see the names. Pairs with the writing thread. */
 	uint64_t head = load_acquire(&lane->head), nr;
 	uint64_t nr_names = load_relaxed(&lane->nr_names);
 
@@ -255,7 +258,8 @@ uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 		 */
 		was_gone[i] = owner && pid && is_gone(pid, owner);
 		/*
-		 * [MB:trace-head] acquire: the records. Pairs with the writing thread.
+		 * [MB:trace-head] acquire: see the records. Pairs with the writing
+		 * thread.
 		 */
 		heads[i] = load_acquire(&lane->head);
 	}
