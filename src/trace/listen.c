@@ -338,8 +338,8 @@ static void write_to(struct uaio_trace_ring *ring, unsigned place,
 	if (load_relaxed(&lane->pid) != listening.pid)
 		store_relaxed(&lane->pid, listening.pid);
 	/*
-	 * [MB:trace-tail] acquire: the tracer has read the old record. Pairs with its
-	 * take().
+	 * [MB:trace-tail] acquire: the tracer has read the old record. Pairs with the
+	 * tracer's take().
 	 */
 	if (unlikely(head - load_acquire(&lane->tail) >= UAIO_TRACE_RECORDS)) {
 		store_relaxed(&lane->nr_lost, load_relaxed(&lane->nr_lost) + 1);

@@ -47,8 +47,8 @@ bool uaio_trace_put_name_in(struct uaio_trace_ring *ring, unsigned place,
 	uint64_t nr = uaio_trace_name_records(name->len);
 
 	/*
-	 * [MB:trace-tail] acquire: the tracer has read the old records. Pairs with its
-	 * take().
+	 * [MB:trace-tail] acquire: the tracer has read the old records. Pairs with the
+	 * tracer's take().
 	 */
 	if (head + nr - load_acquire(&lane->tail) > UAIO_TRACE_RECORDS)
 		return false;
