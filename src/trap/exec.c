@@ -40,7 +40,8 @@ void uaio_trap_exec_begin(const struct uaio_trap_ops *ops, char **envp)
 void uaio_trap_exec_filtered(void)
 {
 	/*
-	 * relaxed: a thread to which the filter applies has seen this store before
+	 * relaxed: the filter is installed after this store, so each thread to which
+	 * the filter applies sees the store
 	 */
 	store_relaxed(&execs.is_filtered, 1);
 }

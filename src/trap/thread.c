@@ -219,11 +219,13 @@ bool uaio_trap_exit(struct uaio_trap_thread *self, long *code)
 		store_relaxed(&threads.leader_code, (int)*code);
 	store_relaxed(&self->tid, (uint32_t)sys_gettid());
 	/*
-	 * [MB:last-thread] release: leader_code is stored. Pairs with the load below.
+	 * [MB:last-thread] release: store leader_code first. Pairs with the load
+	 * below.
 	 */
 	is_last = sub_release(&threads.nr, 1) == 1;
 	/*
-	 * [MB:last-thread] acquire: leader_code, which the main thread has stored.
+	 * [MB:last-thread] acquire: see the leader_code that the main thread has
+	 * stored.
 	 */
 	if (is_last && !load_acquire(&threads.nr))
 		*code = load_relaxed(&threads.leader_code);
@@ -301,8 +303,8 @@ long uaio_trap_clone(struct uaio_trap_thread *self, uint64_t flags,
 		     uint64_t stack_end)
 {
 	/*
-	 * The parent forgets its vfork(), as the child has ended. A child of vfork()
-	 * must not create a child, which would need a record of its own.
+	 * In the parent of a vfork(), forget the vfork(): the child no longer uses the
+	 * record. In the child, refuse the call: the child has no record of its own.
 	 */
 	if (self->vforking_pid && sys_getpid() == self->vforking_pid)
 		self->vforking_pid = 0;
