@@ -254,7 +254,10 @@ void uaio_uring_bell_fini(struct uaio_uring *ring)
 	 */
 	if (load_relaxed(&ring->bell) < 0)
 		return;
-	/* Another thread may be moving the bell, or settling the ring. */
+	/*
+	 * Take both locks: another thread may be moving the bell, or settling the
+	 * ring.
+	 */
 	uaio_lock(&due_lock, UAIO_RANK_BELLS);
 	uaio_queue_lock(&ring->queue);
 	bell = ring->bell;
@@ -457,7 +460,10 @@ struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe)
 
 	if (!file)
 		return NULL;
-	/* An eventfd does not report POLLRDNORM and POLLWRNORM. */
+	/*
+	 * An eventfd does not report POLLRDNORM and POLLWRNORM, so poll for their
+	 * equivalents.
+	 */
 	sqe->events |= sqe->events & POLLRDNORM ? POLLIN : 0;
 	sqe->events |= sqe->events & POLLWRNORM ? POLLOUT : 0;
 	if (is_full)

@@ -378,7 +378,8 @@ static int pick_to_receive(const struct uaio_sqe *sqe,
 	choice->is_last |= res < 0 && choice->is_added;
 	if (res == 0 && !may_block) {
 		/*
-		 * This thread keeps the lock until uaio_uring_picked_pieces() (I1).
+		 * This thread keeps the lock of the buffer groups until
+		 * uaio_uring_picked_pieces() (I1).
 		 */
 		choice->state = UAIO_URING_TRYING;
 		return 0;

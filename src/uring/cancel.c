@@ -157,7 +157,7 @@ static void mean_bell(int fd, struct uaio_file **file)
  * Find the file whose requests are to be cancelled, from its descriptor or registered
  * slot. *ret_file has a reference, so that its struct is not reused for another file
  * meanwhile.
- * Return: 0; -EBADF.
+ * Return: 0; -EBADF: no file is there.
  */
 static int find_file(struct uaio_uring *ring, const struct uaio_uring_aim *what,
 		     struct uaio_file **ret_file)

@@ -92,7 +92,10 @@ static int read_registered_arg(const struct uaio_uring *ring,
 	return 0;
 }
 
-/* Read the wait's arguments. Return: 0; -EINVAL; -EFAULT: they cannot be read. */
+/*
+ * Read the wait's arguments.
+ * Return: 0; -EINVAL: an argument is invalid; -EFAULT: the arguments cannot be read.
+ */
 static int read_arg(const struct uaio_uring *ring,
 		    const struct uaio_uring_enter *call, struct waiting *ret)
 {

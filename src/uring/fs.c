@@ -22,7 +22,8 @@
 
 /*
  * Check the members that operations on paths do not use.
- * Return: 0; -EINVAL; -EBADF: the submission names a registered file.
+ * Return: 0; -EINVAL: such a member is not 0; -EBADF: the submission names a
+ * registered file.
  */
 static int check_path(const struct io_uring_sqe *raw)
 {

@@ -38,8 +38,8 @@ int uaio_uring_add_sleeper(struct uaio_uring_entry *entry)
 }
 
 /*
- * Return: 0 or -EINVAL. NUMA futexes are not refused here: kernels without them refuse
- * the system call.
+ * Return: 0; -EINVAL: the flags or the value are invalid. NUMA futexes are not refused
+ * here: kernels without them refuse the system call.
  */
 static int check_futex(uint64_t flags, uint64_t value)
 {

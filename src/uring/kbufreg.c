@@ -234,8 +234,9 @@ static int check_memory(uint64_t addr, uint64_t bytes)
 }
 
 /*
- * Return: whether an array of `bytes` bytes, which the client maps, would overlap the
- * array of another group. In the kernel such arrays never overlap.
+ * Return: whether an array of `bytes` bytes, which the client maps, would overlap
+ * another group's array in the ring's file. Such an array is refused. In the kernel,
+ * arrays have separate memory.
  */
 static bool is_in_the_way(const struct uaio_uring *ring, uint16_t id,
 			  size_t bytes)
@@ -340,7 +341,7 @@ long uaio_uring_register_array(struct uaio_uring *ring, const void *arg,
 	return ret;
 }
 
-/* Return: 0 with the array's group; -ENOENT; -EINVAL: the group is a list. */
+/* Return: 0 with the array's group; -ENOENT: no such group; -EINVAL: it is a list. */
 static int find_array(struct uaio_uring *ring, uint32_t id,
 		      struct uaio_uring_group **ret_group)
 {

@@ -127,7 +127,7 @@ static int map_all(struct uaio_uring_mem *mem, int fd, int flags)
 	return -ENOMEM;
 }
 
-/* Map the new file fd; if possible, by a second, unlocked open file (witness.h). */
+/* Lock the new file fd, and map it by a second open file if possible (witness.h). */
 static int map_apart(struct uaio_uring_mem *mem, int fd, int flags)
 {
 	int other = uaio_uring_witness_lock(mem, fd), ret;
@@ -535,7 +535,7 @@ static void publish(struct uaio_uring_region *region,
 	store_relaxed(&region->wait_bytes, desc->bytes);
 }
 
-/* Read the client's arguments. Return: 0; -EFAULT: a bad address; -EINVAL. */
+/* Read the client's arguments. Return: 0; -EFAULT: a bad address; -EINVAL: bad flags. */
 static int read_args(const struct uaio_uring *ring, const void *arg,
 		     struct uaio_uring_region_reg *ret_reg,
 		     struct uaio_uring_region_desc *ret_desc)

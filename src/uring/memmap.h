@@ -170,8 +170,9 @@ void uaio_uring_mem_tell(const struct uaio_uring_mem *mem,
 			 struct io_uring_params *ret_params);
 
 /*
- * Return: where params has the address of memory that the client provides: in the last
- * member of sq_off (of cq_off), which older headers call reserved.
+ * Return: where params has the address of the client's memory for submission entries
+ * (for the rings): the last member of sq_off (of cq_off). Older headers call this
+ * member reserved.
  */
 static inline uint64_t *uaio_uring_sqes_addr(struct io_uring_params *params)
 {

@@ -32,7 +32,10 @@
 #include "uring/sq.h"
 #include "uring/table.h"
 
-/* Read the message's arguments from a submission. Return: 0 or -EINVAL. */
+/*
+ * Read the message's arguments from a submission.
+ * Return: 0; -EINVAL: a member that must be 0 is not, or a flag is unknown.
+ */
 static int read_msg(const struct io_uring_sqe *raw,
 		    struct uaio_uring_msg *ret_msg)
 {
@@ -122,8 +125,8 @@ static int send_data(struct uaio_uring *target,
 
 /*
  * Put a registered file of the sender into a slot of the target.
- * Return: the result for the target's completion: as uaio_uring_table_give_file(); or
- * -errno.
+ * Return: the result for the target's completion: as uaio_uring_table_give_file();
+ * -EBADF: the sender has no such file; -EINVAL, -ENXIO: the message names no slot.
  */
 static int give_file(struct uaio_uring *ring, struct uaio_uring *target,
 		     const struct uaio_uring_msg *msg)

@@ -83,8 +83,8 @@ static int check_buffer(const struct iovec *iov)
 }
 
 /*
- * Put a buffer into a slot. The client may have changed the vector since it was
- * checked.
+ * Put a buffer into a slot. Check the vector again: the client may have changed it
+ * since the first check.
  */
 static int put_buffer(struct uaio_uring *ring, uint32_t place,
 		      const struct iovec *iov, uint64_t tag)
@@ -450,7 +450,7 @@ static struct uaio_uring_query_ops what_is_served(void)
 	};
 }
 
-/* Return: 0; -EOPNOTSUPP: there is no such query; -EINVAL. */
+/* Return: 0; -EOPNOTSUPP: there is no such query; -EINVAL: a bad member. */
 static int check_query(const struct uaio_uring_query *query)
 {
 	if (query->about >= UAIO_URING_QUERY_LAST)

@@ -42,7 +42,7 @@ enum {
 
 /*
  * Add a restriction that the client has described.
- * Return: 0 or -EINVAL.
+ * Return: 0; -EINVAL: the kind of restriction, or the opcode, is unknown.
  */
 static int add(struct uaio_uring_restrictions *to,
 	       const struct io_uring_restriction *what)

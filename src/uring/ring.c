@@ -97,7 +97,7 @@ bool uaio_uring_hold_slowly(struct uaio_uring *ring)
 			continue;
 		}
 		next = word | UAIO_URING_WAITED;
-		/* relaxed: accesses to the ring follow the acquire above */
+		/* relaxed: publishes nothing; the CAS that holds the ring is above */
 		if (word != next && !cas_relaxed(&ring->submit, &word, next))
 			continue;
 		(void)uaio_sleep_outside(&ring->submit, next, UAIO_FOREVER);
@@ -378,7 +378,7 @@ void uaio_uring_take_over(struct uaio_uring *ring)
 	bool is_disabled = load_relaxed(&ring->is_disabled);
 	bool is_owned = load_relaxed(&ring->owner);
 
-	/* Reset the queue: the parent's threads may have been changing it in fork(). */
+	/* Reset the queue: during fork(), threads of the parent may have been changing it. */
 	memset(&ring->queue, 0, sizeof(ring->queue));
 	fill(ring, &params);
 	/* relaxed, all: the release store to `epoch` publishes these */

@@ -431,7 +431,7 @@ void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc)
 	struct uaio_uring *ring = rsrc->ring;
 	uint64_t tag = rsrc->tag;
 
-	/* [MB:uring-rsrc] release: use the entry before. Pairs with the load below. */
+	/* [MB:uring-rsrc] release: use the entry first. Pairs with the load below. */
 	if (sub_release(&rsrc->refs, 1) != 1)
 		return;
 	/* [MB:uring-rsrc] acquire: all uses are over. Pairs with the subtraction above. */
@@ -495,7 +495,7 @@ static int check_ends(const struct clone *what, uint32_t nr_there)
 	return end > UAIO_URING_BUFFERS_MAX ? -EINVAL : 0;
 }
 
-/* Copy the ranges to clone, and set their number. Return: 0, or their error. */
+/* Copy the buffers to clone; what->nr 0: all. Return: 0, or check_ends()'s error. */
 static int copy_buffers(struct uaio_uring *from, struct clone *what,
 			struct buffer *ret_buffers)
 {

@@ -125,8 +125,8 @@ void uaio_uring_rsrc_drop_owed(struct uaio_uring *ring);
 int uaio_uring_table_empty(struct uaio_uring *ring,
 			   struct uaio_uring_table *table, uint32_t place);
 /*
- * From now on choose free slots only in [first, end). Return: 0; -EINVAL: the table is
- * shorter.
+ * From now on choose free slots only in [first, end). Return: 0; -EINVAL: `end` is
+ * beyond the table.
  */
 int uaio_uring_table_limit(struct uaio_uring *ring,
 			   struct uaio_uring_table *table, uint32_t first,

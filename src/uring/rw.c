@@ -35,7 +35,10 @@ static int prep_any(struct uaio_uring_entry *entry)
 	const struct io_uring_sqe *raw = &entry->raw;
 	struct uaio_sqe *sqe = &entry->sqe;
 
-	/* In newer kernels this member selects attributes. The library supports none. */
+	/*
+	 * In newer kernels this member is attr_type_mask: it selects attributes of the
+	 * request, such as protection information. The library supports none.
+	 */
 	if (unlikely(raw->__pad2[0]))
 		return -EINVAL;
 	sqe->buf = (void *)(uintptr_t)raw->addr;
@@ -182,7 +185,10 @@ int uaio_uring_prep_rw_fixed(struct uaio_uring_entry *entry)
 	return ret < 0 ? ret : uaio_uring_use_buffer(entry);
 }
 
-/* Return: 0 or -EINVAL. *ret_error: -EFAULT if vectors are outside the buffer. */
+/*
+ * Return: 0; -EINVAL: a vector is too long. *ret_error: 0; -EFAULT: a vector is empty
+ * or outside the buffer, or there is no buffer.
+ */
 static int check_vectors(const struct iovec *iovs, uint64_t nr,
 			 const struct uaio_uring_rsrc *buffer, int *ret_error)
 {

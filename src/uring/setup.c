@@ -61,7 +61,10 @@ static int check_cq_entries(const struct io_uring_params *params)
 		       : 0;
 }
 
-/* Limit *nr to max if IORING_SETUP_CLAMP allows it. Return: 0 or -EINVAL. */
+/*
+ * If *nr is above max, set it to max.
+ * Return: 0; -EINVAL: *nr is 0, or above max without IORING_SETUP_CLAMP.
+ */
 static int limit(uint32_t *nr, uint32_t max, uint32_t flags)
 {
 	if (!*nr)
@@ -74,7 +77,8 @@ static int limit(uint32_t *nr, uint32_t max, uint32_t flags)
 
 /*
  * Choose the ring's sizes from params.
- * Return: 0; -EINVAL; -EOVERFLOW: IORING_SETUP_CQE_MIXED with fewer than 2 completions.
+ * Return: 0; -EINVAL: a size is 0 or too large, or the CQ is smaller than the SQ;
+ * -EOVERFLOW: IORING_SETUP_CQE_MIXED with room for fewer than 2 completions.
  */
 static int choose_sizes(struct io_uring_params *params, uint32_t nr_entries)
 {
