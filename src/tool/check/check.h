@@ -242,8 +242,8 @@ void uaio_check_print_stack(FILE *to, const char *heading,
 void uaio_check_print(FILE *to, const struct uaio_report *report);
 void uaio_check_print_json(FILE *to, const struct uaio_report *report);
 /*
- * Print as JSON that the run with a seed failed. what: how it failed; command: repeats
- * the failure.
+ * Print as JSON that the run with a seed failed. what: a text that says how the run
+ * failed; command: a command that repeats the failure.
  */
 void uaio_check_print_seed_json(FILE *to, const char *what,
 				const char *command);

@@ -65,8 +65,8 @@ struct uaio_seeds {
 	uaio_seeds_run_fn *run;
 	void *arg;
 	/*
-	 * Called for the failing seed; this member may be NULL. what: how the run
-	 * failed; command: repeats the failure.
+	 * Called for the failing seed; this member may be NULL. what: a text that says
+	 * how the run failed; command: a command that repeats the failure.
 	 */
 	void (*tell_failed)(const char *what, const char *command);
 };

@@ -44,7 +44,7 @@ enum {
 static struct {
 	struct uaio_trace_filter filter;
 	const char *output,
-		*chrome; /* NULL: the user does not want this output */
+		*chrome; /* path of the file for trace viewers; NULL: not wanted */
 	/* open files; NULL: not wanted, or closed after a failed write */
 	FILE *lines, *viewer;
 	bool has_begun;
