@@ -10,9 +10,9 @@
  *   I1  The process executes its own file only if it could execute the program
  *       itself, as far as the library can tell. If the execution of its own file fails
  *       nevertheless, the process executes the program directly.
- *   I2  The process executes its own file only if the loader will find the same
- *       variables, files and memory as at the start of this process, and if the program
- *       has installed no seccomp filter.
+ *   I2  The process executes its own file only if the loader will find enough memory,
+ *       and the same variables and files as at the start of this process. The program
+ *       must have installed no seccomp filter.
  *   I3  A signal during execve() goes to the new program; or its handler runs in the
  *       old program, before the new program starts. The new program does not find the
  *       signal blocked.

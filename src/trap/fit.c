@@ -214,7 +214,8 @@ static bool finds_objects(void)
 }
 
 /*
- * Return: whether all files from which this process was loaded could be loaded again.
+ * Return: whether this process could be loaded again: the resource limits leave enough
+ * memory, and all files from which it was loaded are unchanged.
  */
 static bool can_load(void)
 {

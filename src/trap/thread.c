@@ -210,8 +210,8 @@ bool uaio_trap_exit(struct uaio_trap_thread *self, long *code)
 	bool is_last;
 
 	/*
-	 * The record of a process that shares the program's memory is never reused: its
-	 * tid stays TAKEN. It would stay TAKEN, too, if the process were killed.
+	 * The record of a process that shares the program's memory is never reused:
+	 * its tid stays TAKEN, because a killed process cannot change its tid.
 	 */
 	if (self->is_process)
 		return false;
