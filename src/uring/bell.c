@@ -155,8 +155,8 @@ void uaio_uring_bell_expect_locked(struct uaio_uring *ring)
 void uaio_uring_bell_ring_locked(struct uaio_uring *ring)
 {
 	/*
-	 * relaxed: DEAD is never cleared; if the ring dies just now, its bell is
-	 * silenced soon
+	 * relaxed: if the ring dies just now, the thread that set DEAD will silence
+	 * the bell
 	 */
 	if (!(load_relaxed(&ring->submit) & UAIO_URING_DEAD))
 		ring_it_locked(ring);

@@ -88,8 +88,8 @@ struct by_client {
 	uint64_t own_word;
 	int op; /* enum uaio_op; -1: any */
 	/*
-	 * also match requests whose file is a duplicate of `file`; the kernel must be
-	 * queried
+	 * also match requests whose file is a duplicate of `file`; this comparison
+	 * takes system calls
 	 */
 	bool asks;
 	/*

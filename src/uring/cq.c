@@ -506,7 +506,7 @@ bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask)
 
 	if (!(ring->setup & IORING_SETUP_CQE_MIXED))
 		return true;
-	/* The client can write any head, also one beyond the tail. */
+	/* The client can write any head: refuse one beyond the tail. */
 	if (end - at > ring->cq_entries)
 		return false;
 	while ((int32_t)(end - at) > 0) {

@@ -403,7 +403,7 @@ static int choose_locked(const struct uaio_sqe *sqe,
 	/* As in the kernel, a send from an array is limited to INT_MAX bytes. */
 	if (!max && group->array && uaio_uring_is_send(sqe))
 		max = INT_MAX;
-	/* A send from a list uses the whole buffer. */
+	/* A send from a list uses the whole buffer, even beyond max. */
 	if (max && choice->len > max &&
 	    (group->array || !uaio_uring_is_send(sqe)))
 		choice->len = (uint32_t)max;

@@ -225,7 +225,7 @@ static bool is_same(uint32_t *a, const uint32_t *b)
 /* Return: whether two ranges map the same pages. */
 static bool are_same(char *a, const char *b, size_t bytes)
 {
-	/* Reading beyond the end of a mapped file would raise SIGBUS. */
+	/* Query the kernel: a read beyond the end of a mapped file raises SIGBUS. */
 	if (!uaio_can_write((uintptr_t)b, bytes))
 		return false;
 	for (size_t at = 0; at < bytes; at += uaio_page_bytes())

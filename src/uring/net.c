@@ -428,7 +428,7 @@ static int prep_any_recv(struct uaio_uring_entry *entry, unsigned flags)
 		return -EINVAL;
 	if (!(raw->ioprio & IORING_RECV_MULTISHOT))
 		return 0;
-	/* Each receive of a multishot request selects a buffer. */
+	/* Each receive of a multishot request must select a buffer. */
 	if (!(raw->flags & IOSQE_BUFFER_SELECT) || raw->msg_flags & MSG_WAITALL)
 		return -EINVAL;
 	take_shots(entry);

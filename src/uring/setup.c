@@ -123,7 +123,7 @@ static int check_offload(const struct io_uring_params *params)
 	if (flags & IORING_SETUP_ATTACH_WQ) {
 		struct uaio_uring *other = uaio_uring_ask(params->wq_fd);
 
-		/* Only check: rings share workers anyway. */
+		/* Only check wq_fd: the library's rings share workers anyway. */
 		if (!other && !uaio_uring_is_kernels_ring(params->wq_fd))
 			return sys_fcntl((int)params->wq_fd, F_GETFD, 0) < 0
 				       ? -ENXIO
