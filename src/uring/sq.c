@@ -29,8 +29,9 @@ struct call {
 	bool is_shared; /* other processes may also submit to the ring */
 	/* an eventfd or a bell (bell.h) reports completions, so post each at once */
 	bool is_signalled;
-	uint64_t nr_before; /* cq_events when this call began (timeout.c, I1) */
-	bool has_later;     /* begins_later() is true for some request */
+	uint64_t
+		nr_before; /* ring->cq_events before this call (timeout.c, I1) */
+	bool has_later; /* a request waits for the call's end (begins_later()) */
 	/* the previous submission was a LINK_TIMEOUT, even if it was refused */
 	bool was_timeout;
 	struct uaio_batch batch;
@@ -44,7 +45,7 @@ struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry)
 	return entry->note;
 }
 
-/* Return: 0; the error of a submission's flags. Checks are in the kernel's order. */
+/* Return: 0, or the error of the flags. The checks are in the kernel's order. */
 static int check_flags(struct uaio_uring *ring,
 		       const struct uaio_uring_row *row,
 		       const struct io_uring_sqe *raw)
@@ -88,7 +89,8 @@ prepare_rare(struct uaio_uring_entry *entry)
 	if (ret < 0)
 		return ret;
 	/*
-	 * relaxed: if another thread enables the ring, the client orders both calls
+	 * relaxed: if another thread enables the ring, the client orders its call and
+	 * this one
 	 */
 	if (load_relaxed(&entry->ring->is_restricted) &&
 	    !uaio_uring_is_allowed(entry->ring, raw))
@@ -124,7 +126,7 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 		if (ret < 0)
 			return ret;
 	}
-	/* SQPOLL: workers with the ring maker's credentials execute the request. */
+	/* SQPOLL: only workers have the ring maker's credentials, so let one execute. */
 	if (unlikely(call->batch.by.is_maker))
 		entry->sqe.is_async = true;
 	entry->sqe.op = entry->row->op;
@@ -163,8 +165,8 @@ static void answer(struct call *call, const struct uaio_uring_entry *entry,
 }
 
 /*
- * Return: the entry of the submission's registered file; NULL: there is none. If other
- * threads may change slots, entry->held keeps the file's entry during the submission.
+ * Return: the registered file of the submission (rsrc.h); NULL: there is none. If other
+ * threads may change slots, entry->held keeps the file during the submission.
  */
 static struct uaio_uring_rsrc *find_fixed(struct uaio_uring_entry *entry)
 {
@@ -196,7 +198,7 @@ static bool receives_much(const struct uaio_uring_entry *entry)
 					   entry->sqe.op == UAIO_OP_RECVMSG);
 }
 
-/* Return: whether a multishot receive will probably end early. */
+/* Return: whether a multishot receive will probably end early (nr_short in ring.h). */
 static bool is_short(struct uaio_uring *ring)
 {
 	/* relaxed, both: a guess */
@@ -257,8 +259,8 @@ static bool is_of_buffers(const struct uaio_uring_entry *entry)
 /*
  * Return: whether the request begins only when the submitting call ends, as in the
  * kernel. This holds for a send that polls first. It also holds for a request that a
- * kernel worker executes, and that needs the ring: the submitting thread holds the ring
- * until the call ends.
+ * kernel worker executes, and that needs the ring (for buffers): the submitting thread
+ * holds the ring until the call ends.
  */
 static bool begins_later(const struct uaio_uring_entry *entry)
 {
@@ -276,9 +278,9 @@ static bool begins_later(const struct uaio_uring_entry *entry)
 }
 
 /*
- * Add a request that is linked, follows a drain, or begins later. As in the kernel, the
- * first request submitted after a drain starts when the submitting call ends, even if
- * the drain is over.
+ * Add a request that is linked, follows a drain, or begins later (begins_later()). As in
+ * the kernel, the first request submitted after a drain starts when the submitting call
+ * ends, even if the drain is over.
  */
 static __attribute__((noinline)) int add_linked(struct call *call,
 						struct uaio_uring_entry *entry,
@@ -299,7 +301,7 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 		timeout->has_from = true;
 		timeout->from = call->nr_before;
 	}
-	/* IOSQE_CQE_SKIP_SUCCESS would hide this error of a linked timeout (note.c). */
+	/* With is_linked, IOSQE_CQE_SKIP_SUCCESS would hide the error (note.c). */
 	if (error && timeout)
 		timeout->is_linked = false;
 	if (error)
@@ -342,7 +344,7 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 				  is_later);
 	if (unlikely(is_fixed && !file))
 		return -EBADF;
-	/* As in the kernel, report a bad descriptor rather than this error. */
+	/* As in the kernel, report a bad descriptor rather than `error`. */
 	if (unlikely(error) && has_file && !is_fixed)
 		ret = uaio_look_up(entry->sqe.fd, &file);
 	if (unlikely(error))
@@ -379,7 +381,7 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 	return ret;
 }
 
-/* Return: whether the call may go on after this entry, whose error is `error`. */
+/* Return: whether the call accepts submissions after this one, which has `error`. */
 static bool goes_on(const struct call *call,
 		    const struct uaio_uring_entry *entry, int error)
 {
@@ -486,7 +488,7 @@ static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 	uint32_t place = ring->sq_head++ & (ring->sq_entries - 1);
 
 	if (ring->mem.array) {
-		/* relaxed: ordered by the acquire of the tail; read once */
+		/* relaxed: ordered by the tail's acquire. The client may change it. */
 		place = load_relaxed(&ring->mem.array[place]);
 		if (unlikely(place >= ring->sq_entries)) {
 			add_relaxed(&ring->mem.rings->sq_dropped, 1);
@@ -559,7 +561,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	 * relaxed: if this load misses a new bell, the bell's maker settles it (bell.h)
 	 */
 	call.is_signalled = ring->eventfd || load_relaxed(&ring->bell) >= 0;
-	/* relaxed: a completion that is posted just now may count or not */
+	/* relaxed: timeouts may count a completion that is posted just now, or not */
 	call.nr_before = load_relaxed(&ring->cq_events);
 	call.has_later = call.was_timeout = false;
 	ring->nr_taken += nr;
@@ -588,7 +590,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	if (unlikely(ring->sleepers))
 		settle(&call);
 	uaio_batch_end(&call.batch);
-	/* Subtract what was added in advance for submissions not accepted. */
+	/* nr was added to nr_taken in advance: subtract the submissions not accepted. */
 	ring->nr_taken -= nr - nr_taken;
 	pass(ring);
 	/* relaxed: this thread itself marked the timeouts to complete (timeout.c, I2) */

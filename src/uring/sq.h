@@ -2,7 +2,8 @@
 /*
  * Submissions: copied from the ring, checked, translated, and given to the core
  *
- *   I1  A submission is copied once, because the client may overwrite it meanwhile.
+ *   I1  The library copies a submission once, because the client may overwrite the
+ *       entry at any time.
  *   I2  Each accepted submission gets exactly one last completion. As in the kernel,
  *       an error that is found before the request starts ends the call, which then
  *       accepts no further submission. Exceptions: the ring has
@@ -32,10 +33,10 @@ struct uaio_uring_entry {
 	struct uaio_uring *ring;
 	/* NULL: the opcode is not supported */
 	const struct uaio_uring_row *row;
-	struct io_uring_sqe raw;      /* copy of the client's submission */
-	struct uaio_args args;        /* arguments for sqe, if it needs any */
-	struct uaio_sqe sqe;          /* the translated submission */
-	struct iovec iov;             /* vector of a message, used by args */
+	struct io_uring_sqe raw; /* copy of the client's submission */
+	struct uaio_args args; /* sqe.args points here, if sqe has arguments */
+	struct uaio_sqe sqe;   /* the translated submission */
+	struct iovec iov;      /* a message's vector: args.in points here */
 	struct uaio_uring_note *note; /* or NULL */
 	/*
 	 * shares (ref): the request's registered file, during the submission; or NULL.
@@ -82,7 +83,7 @@ int uaio_uring_check_vectors(const struct iovec *iov, uint64_t nr);
 /* Return: whether fd is open, and a request may use it (O_PATH is refused). */
 bool uaio_uring_may_use(int fd);
 
-/* Return: the entry's note, made if there is none; NULL if memory is refused. */
+/* Return: the entry's note (note.h), made if there is none; NULL: memory is refused. */
 struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry);
 
 /*
@@ -93,7 +94,7 @@ bool uaio_uring_begins_aside(const struct uaio_uring_entry *entry);
 
 /*
  * Use the path in the submission's `addr`, after a check.
- * Return: 0; -EFAULT; -ENAMETOOLONG; -ENOENT: the path is empty.
+ * Return: 0; -EFAULT: the path cannot be read; -ENAMETOOLONG; -ENOENT: it is empty.
  */
 int uaio_uring_take_path(struct uaio_uring_entry *entry);
 

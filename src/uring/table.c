@@ -147,7 +147,7 @@ static int find_other(const struct uaio_uring *ring);
 
 int uaio_uring_tab_number(const struct uaio_uring *ring)
 {
-	/* relaxed, all: these were written before this thread found the ring */
+	/* relaxed, all: these values were set before this thread found the ring */
 	uint32_t end = load_relaxed(&tab.end);
 
 	for (uint32_t fd = 0; fd < end; fd++)
@@ -199,7 +199,7 @@ static struct uaio_uring *find_by_file(uint32_t fd)
 		if (load_relaxed(&ring->ino) != st.st_ino ||
 		    load_relaxed(&ring->dev) != st.st_dev)
 			continue;
-		/* A child of fork() does not add rings of its parent. */
+		/* In a child, uaio_uring_tab_adopt() adds a ring of the parent. */
 		if (!uaio_uring_is_here(ring) || note(fd, ring, st.st_ino))
 			return ring;
 	}
@@ -290,7 +290,7 @@ int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring)
 	if (fd != NO_FD)
 		set_locked(fd, ring);
 	unlock();
-	/* fd was a descriptor of `old`, and was closed unnoticed: drop that hold. */
+	/* fd was a descriptor of `old`, closed unnoticed: `old` has a hold less. */
 	if (old && uaio_uring_is_here(old))
 		uaio_uring_let_go(old);
 	return 0;
@@ -413,7 +413,7 @@ void uaio_uring_tab_closing(uint32_t fd)
 			  : -1;
 	if (witness >= 0)
 		witness = swap_witness(ring, witness);
-	/* Another thread closes this descriptor, too: close its witness. */
+	/* Another thread also closes this descriptor: close that thread's witness. */
 	if (witness >= 0)
 		(void)uaio_uring_witness_close(witness);
 	uaio_uring_unuse(ring);
@@ -448,7 +448,7 @@ static int find_other(const struct uaio_uring *ring)
 enum drop {
 	DROP_DONE,
 	DROP_LAST, /* it was the last hold */
-	/* the hold would be the last: search for another descriptor first */
+	/* it is the last hold, and still there: search for another descriptor */
 	DROP_WAIT,
 };
 

@@ -4,7 +4,7 @@
  *
  * The table has the ring of each known descriptor. An unknown descriptor may also be a
  * descriptor of a ring, from dup() or SCM_RIGHTS. Then the library compares the
- * descriptor's file with the memory of all rings, and adds the descriptor. The library
+ * descriptor's file with each ring's memory file, and adds the descriptor. The library
  * interposes the calls that close descriptors. But a program may close a descriptor by
  * its own system call instruction, as liburing does if linked statically. So a slot may
  * be stale: its descriptor is closed, or is another file now.
@@ -85,7 +85,7 @@ int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring);
 
 /*
  * Take over the parent's ring at fd (share.h).
- * Return: false if another thread already has done so.
+ * Return: false if another thread has done so already, or memory is refused.
  */
 bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring);
 
@@ -97,8 +97,8 @@ bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring);
 void uaio_uring_tab_closing(uint32_t fd);
 
 /*
- * The ring is freed: close the witness that is left if two threads closed the same
- * descriptor.
+ * The ring is freed: close its witness (witness.h), which is left if two threads closed
+ * the same descriptor.
  */
 void uaio_uring_tab_forget(struct uaio_uring *ring);
 
@@ -118,7 +118,7 @@ void uaio_uring_tab_sweep(void);
 
 /*
  * Increment or decrement nr_holds (ring.h, I3).
- * Return: false if the ring is dead.
+ * Return: false if nr_holds is 0 already: the ring is dead.
  */
 bool uaio_uring_keep(struct uaio_uring *ring);
 void uaio_uring_let_go(struct uaio_uring *ring);

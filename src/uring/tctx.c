@@ -9,7 +9,7 @@
  * which slots have rings of the library. So this file keeps rings of the library and of
  * the kernel apart:
  *
- *   I1  A slot of a thread holds a ring of one kind only. The library records the slots
+ *   I1  A slot of a thread holds a ring of the library or of the kernel, never both. The
  *       that the kernel has filled. It does not pass a registration on to the kernel if
  *       the slot holds a ring of the library.
  *   I2  A child of fork() has none of its parent's slots, neither in the kernel nor
@@ -46,7 +46,7 @@ struct places {
 
 static struct {
 	struct uaio_slab slab;
-	/* uaio_engine_start_nr() when the slab was made */
+	/* uaio_engine_start_nr() when the slab was made; a child makes a new slab */
 	uint32_t start_nr;
 	struct uaio_lock lock; /* rank TABLE */
 	pthread_key_t key;

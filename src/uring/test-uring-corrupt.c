@@ -12,7 +12,8 @@
  * paths with a '/', and calls that would take much space. Addresses in submissions are
  * unmapped, or in memory that the test gives to its client.
  *
- *   test-uring-corrupt [TIMES]: runs TIMES as long, with a random seed, which it prints
+ *   test-uring-corrupt [TIMES]: runs TIMES times as long, with a random seed, which it
+ *   prints
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -816,7 +817,8 @@ static void register_anything(struct dice *dice, const struct uring *client)
 		nr = sizeof(naming.update2);
 		break;
 	/*
-	 * Leave out waits without end, and limits so low that nothing could continue.
+	 * `cancel` has a short timeout, as a wait could take for ever. Set no limits
+	 * of workers: with low limits no request could continue.
 	 */
 	case IORING_REGISTER_SYNC_CANCEL: at = (uintptr_t)&cancel; break;
 	case IORING_REGISTER_IOWQ_MAX_WORKERS: return;

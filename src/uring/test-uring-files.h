@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by tests of registered files: a client that opens files into the table. */
+/* Shared by tests of registered files: a client that opens files into its table. */
 #ifndef TEST_URING_FILES_H
 #define TEST_URING_FILES_H
 
@@ -19,7 +19,7 @@ static inline void make_table(uint32_t nr)
 	assert_int_equal(reg(IORING_REGISTER_FILES2, &what, sizeof(what)), 0);
 }
 
-/* place: the slot; ANY: a free slot. */
+/* place: the slot in the table of registered files; ANY: a free slot. */
 static inline struct io_uring_sqe *put_open(const char *path, uint32_t flags,
 					    int place, uint64_t user_data)
 {
