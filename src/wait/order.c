@@ -91,7 +91,8 @@ static void count_in_locked(struct uaio_inode *inode, enum uaio_order order)
 }
 
 /*
- * A request of this order has returned, or will not be executed: it no longer counts.
+ * A request of this order (kind) has returned, or will not be executed: count it no
+ * longer.
  */
 static void count_out_locked(struct uaio_inode *inode, enum uaio_order order)
 {
@@ -150,8 +151,8 @@ static bool is_after(enum uaio_order order, enum uaio_order before)
 }
 
 /*
- * Return: whether the list may have a request for which a request of this order must
- * wait (is_after()).
+ * Return: whether the list may have a request for which a request of this order (kind)
+ * must wait (is_after()).
  */
 static bool may_be_after_locked(const struct uaio_inode *inode,
 				enum uaio_order order)
@@ -168,7 +169,7 @@ static bool may_be_after_locked(const struct uaio_inode *inode,
 
 /*
  * Return: whether an older request (before `end` in the list) has an overlapping range,
- * and a request of this order must wait for it (is_after()).
+ * and a request of this order (kind) must wait for it (is_after()).
  */
 static bool is_range_awaited_locked(struct uaio_inode *inode,
 				    enum uaio_order order,
@@ -341,8 +342,9 @@ void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
 static bool may_await(const struct uaio_req *req)
 {
 	/*
-	 * If req is the oldest cold read of its device, cold reads of other files may
-	 * wait for req. Requests on those files may in turn wait for these reads.
+	 * Cold reads of other files may wait for the oldest cold read of their device.
+	 * Requests on those files may in turn wait for these reads. So if req is the
+	 * oldest, requests of all inodes may wait for req.
 	 */
 	return uaio_order_is_write(req->order) ||
 	       (is_read(req->order) &&

@@ -19,9 +19,10 @@
  *       not start before the read has got its data.
  *   I5  Direct (O_DIRECT) reads, and direct writes that do not extend the file ("in
  *       place"), may overlap each other: inside io_submit the kernel only hands them to
- *       the device. Requests that the kernel would execute inside io_submit wait for
- *       these. An ordered write waits for older direct requests whose bytes it changes. A
- *       read through the page cache waits for older direct writes in place to its bytes.
+ *       the device. The kernel executes all other requests inside io_submit, so these
+ *       wait for direct ones. An ordered write waits for older direct requests whose
+ *       bytes it changes. A read through the page cache waits for older direct writes in
+ *       place to its bytes.
  *   I6  An exclusive write (bounce.h) starts only after every older write, like a sync.
  *       Later requests wait for it as for an ordered write. Before it writes, it waits
  *       until no write is executed inline.
@@ -100,8 +101,8 @@ static inline bool uaio_inode_minds_writes(const struct uaio_inode *inode)
 }
 
 /*
- * Return: whether a request of this order and range must wait for an older one that has
- * not returned (I4, I5). The caller has a reference to inode.
+ * Return: whether a request of this order (kind) and range must wait for an older one
+ * that has not returned (I4, I5). The caller has a reference to inode.
  */
 bool uaio_inode_is_range_awaited(struct uaio_inode *inode,
 				 enum uaio_order order,

@@ -14,9 +14,10 @@
  * is there. When that call returns, the worker tries the device's other reads, and the
  * next oldest read is queued for a worker.
  *
- *   I1  A PAGED request is on the list of its device and on the list of its group. While
- *       a thread tries it, it also has the bit TRIED, and stays on both lists. One lock
- *       protects both lists, which are in the order of submission.
+ *   I1  A PAGED request is on the list of its device and on the list of its group (the
+ *       requests of its queue). While a thread tries it, it also has the bit TRIED, and
+ *       stays on both lists. One lock protects both lists, which are in the order of
+ *       submission.
  *   I2  While requests of a device are PAGED, at least one of three things is true. A
  *       worker executes a read of the device; or a read of the device is queued for a
  *       worker; or a thread tries reads of the device, and will then queue one for a
@@ -76,7 +77,8 @@ bool uaio_page_park(struct uaio_req *req);
 void uaio_page_next(struct uaio_device *device, struct list *ret_startable);
 
 /*
- * Try the cold reads of this group. A thread calls this before it waits for events.
+ * Try the cold reads of this group (the requests of a queue). A thread calls this before
+ * it waits for events.
  */
 void uaio_page_try_group(struct uaio_group *group);
 

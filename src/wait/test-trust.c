@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads of a file on a device that refuses RWF_NOWAIT, simulated by a hook. Each test
- * has its own device, since the library remembers what it has learnt about one.
+ * has its own device, since the library remembers what it has learnt about a device.
  */
 #undef NDEBUG
 #include <errno.h>
