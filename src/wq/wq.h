@@ -118,7 +118,7 @@ struct uaio_work {
 	uint32_t device;
 
 	/* under the account's lock */
-	/* the slot where the item was last put, if it is not public */
+	/* the private list's slot where the item was last put; NULL: put elsewhere */
 	struct uaio_work **slot;
 	int64_t queued_ns;
 };

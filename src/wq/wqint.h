@@ -61,7 +61,7 @@ struct uaio_wq_account {
 	/* the last item that a worker took could not block */
 	uint32_t is_quick;
 	uint32_t has_spinner;
-	/* how many more spins failed than succeeded */
+	/* how many more spins found no work than found work */
 	uint32_t nr_fruitless;
 	/* how long waking a worker takes; written under lock */
 	int64_t wake_ns;
@@ -96,7 +96,7 @@ struct uaio_wq_account {
 	/* the smallest nr_idle since least_since_ns */
 	unsigned least_idle;
 	int64_t least_since_ns;
-	/* how many of the idle workers may still end */
+	/* how many workers were not needed, and have not ended yet */
 	unsigned nr_surplus;
 
 	unsigned max_workers;
