@@ -5,8 +5,8 @@
  *
  * Each word of the data contains its offset in the file and a "hand", which is the
  * number of the write that wrote it. So misplaced data is recognised anywhere. Test
- * cases print the content of memory or of a file as text, in blocks of 512 bytes:
- * "1:4096,2:512,zero:1024".
+ * cases print the content of memory or of a file as text: "1:4096,2:512,zero:1024" means
+ * 4096 bytes of hand 1, 512 bytes of hand 2, 1024 zero bytes.
  */
 #ifndef CONFORM_LARGE_H
 #define CONFORM_LARGE_H

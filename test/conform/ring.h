@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The completion ring of kernel AIO, which clients read at the address of the handle,
- * and the fields that each test case prints about it
+ * The completion ring of kernel AIO, which clients read at the address that io_setup
+ * returns (aio_context_t), and the fields that each test case prints about it
  *
  * The call_*() functions watch the ring of each context. When a context is destroyed,
  * and when the test case ends, they print the ring's header and the bytes of its

@@ -4,9 +4,9 @@
  *
  * There is a test case for each operation and kind of file. It makes a valid request,
  * and then the same request with one member changed at a time. It makes each request
- * without and with an eventfd, and prints the results. Files that keep no state are
- * reopened for each request. No request can wait: there is data to read and room to
- * write.
+ * without and with an eventfd, and prints the results. Files whose data a read
+ * consumes, such as pipes, are reopened for each request. No request can wait: there is
+ * data to read and room to write.
  */
 #include <errno.h>
 #include <fcntl.h>

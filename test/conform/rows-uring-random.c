@@ -275,9 +275,8 @@ static struct io_uring_sqe *removes(struct uring *ring, int group)
 
 /*
  * The second request of a chain starts only when all requests of its submission have
- * started. The first request that the program submits after a drain waits for its
- * submission in this way, too. The requests that follow this first request start at
- * once.
+ * started. So does the first request that the program submits after a drain, even
+ * without a chain. The requests that follow this first request start at once.
  */
 static void starts_at_the_end(void)
 {
@@ -427,8 +426,8 @@ static void note_unasked(const char *key, struct uring *ring)
 }
 
 /*
- * Reads of too few bytes, reads of a listening socket, and empty writes must not wait
- * for their file, which may never become ready.
+ * Reads of fewer bytes than the file accepts, reads of a listening socket, and empty
+ * writes must not wait for their file, which may never become ready.
  */
 static void reads_of_nothing(void)
 {
