@@ -29,8 +29,8 @@ struct call {
 	bool is_shared; /* other processes may also submit to the ring */
 	/* an eventfd or a bell (bell.h) reports completions, so post each at once */
 	bool is_signalled;
-	uint64_t
-		nr_before; /* ring->cq_events before this call (timeout.c, I1) */
+	/* ring->cq_events before this call (timeout.c, I1) */
+	uint64_t nr_before;
 	bool has_later; /* a request waits for the call's end (begins_later()) */
 	/* the previous submission was a LINK_TIMEOUT, even if it was refused */
 	bool was_timeout;
@@ -126,7 +126,7 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 		if (ret < 0)
 			return ret;
 	}
-	/* SQPOLL: only workers have the ring maker's credentials, so let one execute. */
+	/* SQPOLL: this thread lacks the ring maker's credentials; a worker has them. */
 	if (unlikely(call->batch.by.is_maker))
 		entry->sqe.is_async = true;
 	entry->sqe.op = entry->row->op;
@@ -482,13 +482,13 @@ static inline bool take_in(struct call *call, struct uaio_uring_entry *entry)
 	return likely(ret == 0) || refuse(call, entry, 0, ret);
 }
 
-/* Copy the next submission. Return: false if its index is invalid: it is dropped. */
+/* Copy the next submission. Return: false: its index is invalid, so it is dropped. */
 static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 {
 	uint32_t place = ring->sq_head++ & (ring->sq_entries - 1);
 
 	if (ring->mem.array) {
-		/* relaxed: ordered by the tail's acquire. The client may change it. */
+		/* relaxed: the tail's acquire orders it; read once, as clients write it */
 		place = load_relaxed(&ring->mem.array[place]);
 		if (unlikely(place >= ring->sq_entries)) {
 			add_relaxed(&ring->mem.rings->sq_dropped, 1);
@@ -503,7 +503,7 @@ static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 /* Return the copied entries to the client, by advancing the head. */
 static inline void pass(struct uaio_uring *ring)
 {
-	/* [MB:uring-sq] release: copy the entries first. Pairs with the client. */
+	/* [MB:uring-sq] release: the entries are copied. Pairs with the client. */
 	store_release(&ring->mem.rings->sq_head, ring->sq_head);
 }
 
@@ -558,7 +558,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 		return 0;
 	call.ring = ring;
 	/*
-	 * relaxed: if this load misses a new bell, the bell's maker settles it (bell.h)
+	 * relaxed: if this load misses a new bell, its maker settles that bell (bell.h)
 	 */
 	call.is_signalled = ring->eventfd || load_relaxed(&ring->bell) >= 0;
 	/* relaxed: timeouts may count a completion that is posted just now, or not */

@@ -34,9 +34,9 @@ struct uaio_uring_entry {
 	/* NULL: the opcode is not supported */
 	const struct uaio_uring_row *row;
 	struct io_uring_sqe raw; /* copy of the client's submission */
-	struct uaio_args args; /* sqe.args points here, if sqe has arguments */
-	struct uaio_sqe sqe;   /* the translated submission */
-	struct iovec iov;      /* a message's vector: args.in points here */
+	struct uaio_args args;   /* sqe.args points here, or is NULL */
+	struct uaio_sqe sqe;     /* the translated submission */
+	struct iovec iov;        /* a message's vector: args.in points here */
 	struct uaio_uring_note *note; /* or NULL */
 	/*
 	 * shares (ref): the request's registered file, during the submission; or NULL.

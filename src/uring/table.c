@@ -130,7 +130,7 @@ static void set_locked(uint32_t fd, struct uaio_uring *ring)
 		return;
 	if (fd >= load_relaxed(&tab.end))
 		store_relaxed(&tab.end, fd + 1);
-	/* [MB:uring-tab] release: write the ring's members first. Pairs with look(). */
+	/* [MB:uring-tab] release: the ring's members are written. Pairs with look(). */
 	store_release(slot, ring);
 }
 
@@ -199,7 +199,7 @@ static struct uaio_uring *find_by_file(uint32_t fd)
 		if (load_relaxed(&ring->ino) != st.st_ino ||
 		    load_relaxed(&ring->dev) != st.st_dev)
 			continue;
-		/* In a child, uaio_uring_tab_adopt() adds a ring of the parent. */
+		/* In a child of fork(), uaio_uring_tab_adopt() adds the parent's rings. */
 		if (!uaio_uring_is_here(ring) || note(fd, ring, st.st_ino))
 			return ring;
 	}
@@ -290,7 +290,7 @@ int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring)
 	if (fd != NO_FD)
 		set_locked(fd, ring);
 	unlock();
-	/* fd was a descriptor of `old`, closed unnoticed: `old` has a hold less. */
+	/* fd was a descriptor of `old`, closed unnoticed: drop that hold on `old`. */
 	if (old && uaio_uring_is_here(old))
 		uaio_uring_let_go(old);
 	return 0;
@@ -307,8 +307,8 @@ bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring)
 	if (is_new) {
 		uaio_uring_take_over(ring);
 		/*
-		 * Empty the ring's slots: their descriptors may be closed. Open ones
-		 * are added again when they are used.
+		 * Empty the ring's slots: their descriptors may be closed. Open
+		 * descriptors are added again when they are used.
 		 */
 		for (uint32_t i = 0; i < load_relaxed(&tab.end); i++)
 			if (peek_locked(i) == ring)
@@ -514,8 +514,8 @@ static void drop(struct uaio_uring *ring, uint64_t ino, uint32_t fd)
 		uaio_uring_die(ring);
 	else if (other >= 0)
 		/*
-		 * Another thread may have closed `other` before it was added to the
-		 * table.
+		 * Another thread may have closed `other` before this thread added it.
+		 * If so, empty its slot.
 		 */
 		closed((uint32_t)other);
 	if (old && uaio_uring_is_here(old))
@@ -540,8 +540,8 @@ static void closed_here(uint32_t fd)
 	if (!is_file(fd, load_relaxed(&ring->dev), ino))
 		drop(ring, ino, fd);
 	/*
-	 * Close a witness that was not needed: the descriptor is still open, or another
-	 * one is in the table now.
+	 * Close a witness that was not needed: fd is still open, or the table has another
+	 * descriptor of the ring now.
 	 */
 	(void)testifies(ring);
 }

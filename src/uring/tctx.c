@@ -10,8 +10,8 @@
  * the kernel apart:
  *
  *   I1  A slot of a thread holds a ring of the library or of the kernel, never both. The
- *       that the kernel has filled. It does not pass a registration on to the kernel if
- *       the slot holds a ring of the library.
+ *       library records the slots that the kernel has filled. It does not pass a
+ *       registration on to the kernel if the slot holds a ring of the library.
  *   I2  A child of fork() has none of its parent's slots, neither in the kernel nor
  *       here.
  *
@@ -40,7 +40,7 @@ struct places {
 		 * has another number, and so none of these slots
 		 */
 		start_nr;
-	/* each counts in nr_holds of its ring (ring.h) */
+	/* or NULL; each slot counts in nr_holds of its ring (ring.h) */
 	struct uaio_uring *rings[UAIO_URING_RINGFDS_MAX];
 };
 

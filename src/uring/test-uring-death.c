@@ -230,8 +230,8 @@ static void close_the_ring(void)
 }
 
 /*
- * Hook of system calls. Step through a worker's instructions: begin when it sets its
- * name (the second thread to do so, after the manager), end when it sleeps idle.
+ * Hook of system calls. Step through a worker's instructions: from when the worker sets
+ * its name (the second thread to do so, after the manager) until it sleeps idle.
  */
 static bool step_the_worker(long nr, const long args[6], long *ret_res)
 {

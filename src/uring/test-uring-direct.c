@@ -355,7 +355,7 @@ static void a_table_may_go_while_its_file_is_being_opened(void **state)
 	open_other_end();
 	assert_got(&client, 5, -ENXIO);
 	/*
-	 * Another, smaller table may replace the first one while the worker opens.
+	 * Another, smaller table of files may replace the first while the worker opens.
 	 */
 	make_table(NR_PLACES);
 	make_fifo();

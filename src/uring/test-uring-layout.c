@@ -271,7 +271,7 @@ static void a_ring_without_a_descriptor(void **state)
 	assert_int_equal(tell(&client), 1);
 	assert_int_equal(uaio_uring_enter(0, 1, 1, flags, NULL, 0), 1);
 	assert_int_equal(unread(&client), 1);
-	/* The ring has no descriptor: it ends when its slot is emptied. */
+	/* The ring has no descriptor: it ends when it leaves its registered slot. */
 	assert_int_equal(
 		uaio_uring_register(0,
 				    IORING_UNREGISTER_RING_FDS |

@@ -527,7 +527,7 @@ static void pipes_have_numbers_or_places(void **state)
 	assert_int_equal(ends[0], 1);
 	assert_int_equal(ends[1], 2);
 	pass_a_byte(1, 2);
-	/* The second end of the pipe finds no slot, so the first end is closed, too. */
+	/* The second end of the pipe finds no free slot, so the first end is closed, too. */
 	put_rw(&client, IORING_OP_PIPE, 0, ends, 0, 0, 1)->file_index = 3;
 	submit(&client, 1);
 	assert_got(&client, 1, -EINVAL);

@@ -482,8 +482,8 @@ static void a_read_has_a_buffer_for_each_shot(void **state)
 		assert_int_equal(memory[i][2], 'c');
 	}
 	/*
-	 * With no buffer left, the request waits; only data that finds no buffer ends
-	 * it.
+	 * With no buffer left, the request waits: it ends only when data arrives that
+	 * finds no buffer.
 	 */
 	assert_none(&client);
 	append(5);

@@ -230,7 +230,7 @@ static void tags_come_back_when_nothing_uses_them(void **state)
 	assert_got(&client, 71, 0);
 	assert_int_equal(reg(IORING_UNREGISTER_BUFFERS, NULL, 0), 0);
 	assert_got(&client, 73, 0);
-	/* Empty slots may be registered, and filled later. */
+	/* Files and buffers can be registered as empty slots, filled later. */
 	what = (struct io_uring_rsrc_register){
 		.nr = 4, .flags = IORING_RSRC_REGISTER_SPARSE
 	};
@@ -239,7 +239,7 @@ static void tags_come_back_when_nothing_uses_them(void **state)
 	assert_int_equal(
 		reg(IORING_REGISTER_BUFFERS_UPDATE, &update, sizeof(update)),
 		1);
-	/* The ring is closed with tags left, which are then not posted. */
+	/* The ring is closed while tags are left: these tags are not posted. */
 	unit_close(ends[0]);
 	unit_close(ends[1]);
 }

@@ -19,8 +19,8 @@ static int prep_get(struct uaio_args *args, uint64_t value, uint32_t bytes)
 }
 
 /*
- * Return: `bytes` if all bytes at `value` can be read. Else how many can be read in the
- * first page.
+ * Return: `bytes` if all bytes at `value` can be read. Else the number of bytes up to
+ * the end of the first page; 0 if these cannot be read.
  */
 static uint32_t readable_of(uint64_t value, uint32_t bytes)
 {
