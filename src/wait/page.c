@@ -375,7 +375,7 @@ static bool settle_locked(struct uaio_req *req, int64_t res,
 	}
 	/*
 	 * relaxed: the closing thread sets is_closing, and then reads nr_using under
-	 * this lock
+	 * this lock. So this thread sees is_closing, or the closing thread sees 0
 	 */
 	if (sub_relaxed(&file->nr_using, 1) == 1 &&
 	    load_relaxed(&file->is_closing))

@@ -381,7 +381,7 @@ static bool count_statx(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * A seccomp filter may kill the process for statx(): then the library must not call it.
+ * If a seccomp filter may kill the process for statx(), the library must not call it.
  */
 static void the_size_of_a_remote_file_needs_no_optional_call(void **state)
 {

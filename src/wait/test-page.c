@@ -274,7 +274,7 @@ static void a_file_system_that_refuses_advice_is_tried_once(void **state)
 	assert_a_worker_each(1);
 }
 
-/* A server may never answer one request although it answers the next. */
+/* A file server may never answer a request, so each read must have its own worker. */
 static void reads_from_a_server_have_a_worker_each(void **state)
 {
 	(void)state;
