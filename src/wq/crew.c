@@ -95,8 +95,8 @@ static bool is_over_locked(struct uaio_wq_crew *crew)
 }
 
 /*
- * Set the limits of a crew that served another identity before. Its counts stay, as
- * other threads may still read them.
+ * Set the limits of a crew that served another identity before. The crew's
+ * counts stay, as other threads may still read them.
  */
 static void limit(struct uaio_wq_crew *crew, const unsigned *max_workers)
 {

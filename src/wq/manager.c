@@ -63,8 +63,8 @@ static int64_t waiting_since_locked(const struct uaio_wq_account *account)
 }
 
 /*
- * Return: how many workers to add to an account that has workers already. These are at
- * most as many as it has, since blocked workers may become free meanwhile.
+ * Return: how many workers to add to an account that has workers already. At most,
+ * the number of workers doubles, since blocked workers may become free meanwhile.
  */
 static unsigned nr_missing_locked(struct uaio_wq_account *account,
 				  unsigned need, int64_t now)

@@ -140,7 +140,7 @@ static struct uaio_work *take_locked(struct uaio_worker *self)
 
 /*
  * [step: HAND_OFF] The worker is about to block: from here on no other thread relies on
- * it (I4).
+ * this worker (I4).
  */
 static void block_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
 {

@@ -144,7 +144,7 @@ static inline bool uaio_worklist_has_room(const struct uaio_worklist *list,
 }
 
 /*
- * Remove work if it is still in slot. Return: whether it was; then the caller owns it.
+ * Remove work if it is still in slot. Return: true if so; then the caller owns work.
  */
 static inline bool uaio_worklist_remove(struct uaio_work **slot,
 					struct uaio_work *work)

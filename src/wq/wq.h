@@ -208,7 +208,7 @@ struct uaio_worker {
 	bool is_helper;
 	bool is_asleep; /* under the lock */
 	/*
-	 * atomic: when the worker's present call that may block began; 0: it is in none
+	 * atomic: when the worker's present call that may block began; 0: there is none
 	 */
 	int64_t busy_since_ns;
 	/*

@@ -125,7 +125,7 @@ struct uaio_wq_crew {
 	struct uaio_wq_account accounts[UAIO_NR_ACCOUNTS];
 	struct uaio_wq_manager manager;
 
-	/* atomic: these change under crews_lock (crew.c) */
+	/* atomic: the crew's, which change under crews_lock (crew.c) */
 	uint32_t identity;
 	uint32_t domain;
 	/*
