@@ -212,7 +212,7 @@ static void await_news(const struct ends *ends, const struct stream_kind *kind)
 }
 
 /*
- * Return: whether the result of the poll is open: with or without POLLOUT. When one end
+ * Return: whether the poll's result may or may not contain POLLOUT. When one end
  * of a Unix socket closes, the kernel first notifies the other end, then frees the data
  * that the other end had written. Between these two steps, a poll still finds the
  * socket full, both in the library and in the kernel.

@@ -408,7 +408,7 @@ static void pipes(void)
 	note_cqes("chain", &from, 3);
 }
 
-/* Creates a pipe in two slots of the table; file_index names the first. */
+/* Creates a pipe in two slots of registered files; file_index names the first slot. */
 static void pipe_at(const char *key, int *pair, uint32_t file_index,
 		    int pipe_flags)
 {

@@ -54,7 +54,8 @@ static void nop(struct uring *ring)
 struct way {
 	void (*submit)(void);
 	void (*end)(void);
-	uint32_t nr; /* completions that the second ring then has */
+	uint32_t
+		nr; /* completions of the second ring after submit() and end() */
 };
 
 static void submit_nop(void)
