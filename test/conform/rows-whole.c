@@ -147,8 +147,8 @@ static void misaligned_writes(void)
 }
 
 /*
- * In an iovec of many pieces, one piece has a misaligned length; the next piece may
- * make the total aligned again.
+ * One of many iovecs has a misaligned address or length; the next iovec may make the
+ * total length aligned again.
  */
 static void misaligned_piece(void)
 {

@@ -121,8 +121,8 @@ bool is_serial(uint64_t data)
 }
 
 /*
- * For each request: which parts of its result are not fixed. The index is the request's
- * serial number modulo NR_ASKED.
+ * For each request: which parts of its result may differ from run to run. The index is
+ * the request's serial number modulo NR_ASKED.
  */
 static struct {
 	uint16_t poll_mask;

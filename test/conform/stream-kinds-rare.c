@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unusual kinds of files, on which few programs make requests. For some of them,
- * poll(2) may report another readiness than a read or write finds.
+ * Unusual kinds of files, on which few programs make requests. On some of them a read or
+ * write may return EAGAIN although poll(2) reports that the file is ready.
  */
 #include <fcntl.h>
 #include <linux/if_packet.h>

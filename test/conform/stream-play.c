@@ -224,7 +224,7 @@ static void note_end(struct play *play, const struct step *step)
 }
 
 /*
- * Steps that act on `own` or `peer`
+ * Steps that act on one end of the file: on `own`, which has the requests, or on `peer`
  */
 
 static bool is_ready(int fd, short events, int ms)
@@ -335,7 +335,7 @@ static ssize_t write_at_once(const struct play *play, const char *bytes)
 {
 	if (is_of(play, TWO_WAY | RECORDS | NETLINK | UNIX_SHARED))
 		return send(play->ends.own, bytes, RECORD_BYTES, MSG_DONTWAIT);
-	/* A pipe that polls writable has room for a page. */
+	/* A pipe that polls writable has room for a page, so the write cannot block. */
 	return is_ready(play->ends.own, POLLOUT, 0)
 		       ? write(play->ends.own, bytes, CHUNK_BYTES)
 		       : -1;

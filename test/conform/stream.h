@@ -140,7 +140,7 @@ enum verb {
 	CLOSE_OWN, /* closes the descriptor */
 	REUSE_OWN, /* makes `own` refer to a new pipe that is ready */
 	WATCH,     /* starts a process that looks for O_NONBLOCK */
-	UNWATCH,   /* prints whether that process saw O_NONBLOCK set */
+	UNWATCH,   /* prints whether the process of WATCH saw O_NONBLOCK set */
 	NONBLOCK,  /* sets O_NONBLOCK by ioctl(2), or clears it if nr is 0 */
 	/* as NONBLOCK, by a process that shares the open file */
 	NONBLOCK_BY_OTHERS,

@@ -18,8 +18,8 @@ struct uring_op {
 	int (*open)(void);
 	/* Fills in an SQE whose other members are 0 and whose fd is set. */
 	void (*fill)(struct io_uring_sqe *sqe);
-	bool takes_any_file; /* test cases try it on each kind of file */
-	bool has_offset;     /* test cases try it without an offset, too */
+	bool takes_any_file; /* test cases try the request on each kind of file */
+	bool has_offset; /* test cases also try the request without an offset */
 };
 
 /*
