@@ -13,8 +13,8 @@
  * so the case then uses a plain file.
  *
  * A supervisor process runs the case in the current directory. It forks a process that
- * does the work. When that process has ended, the supervisor examines the files that it
- * left.
+ * does the work. When that process has ended, the supervisor examines the files that the
+ * process has left.
  */
 #ifndef HOST_H
 #define HOST_H
@@ -153,8 +153,8 @@ _Noreturn void host_return(int status);
  */
 struct slowfs *host_slow(void);
 /*
- * Like host_slow(), for cases that close files while the file system holds their
- * writes.
+ * Like host_slow(), but also skip the test if close() of a file would wait for writes
+ * that the file system holds.
  */
 struct slowfs *host_slow_to_close(void);
 

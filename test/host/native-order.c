@@ -20,8 +20,8 @@ static struct host_device device;
 
 /*
  * Order: a buffered request or a sync must wait until earlier direct requests have
- * completed in the kernel. The kernel's own AIO does not order them, so the library
- * does.
+ * completed in the kernel. The kernel's own AIO does not order requests, so the library
+ * lets the later request wait.
  */
 
 static void require_no_event(aio_context_t ctx)

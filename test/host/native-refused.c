@@ -307,9 +307,9 @@ void native_killed_later(void)
 /*
  * If an instruction of the program could change user or group ids without the library
  * noticing, the library queries the ids at each request. This program has no such
- * instruction. So the library must not query the ids: a filter would kill the process
- * at capget. On processors other than x86-64, the library assumes that every program
- * has such an instruction.
+ * instruction, so the library must not query the ids. The test installs a filter that
+ * kills the process at such a query, capget. On processors other than x86-64, the
+ * library assumes that every program has such an instruction.
  */
 
 static int work_without_queries(void *arg)

@@ -277,8 +277,8 @@ static void by_resfd(aio_context_t ctx)
 }
 
 /*
- * Requests of two contexts wait on one file. One of them is cancelled; the other must
- * still complete.
+ * Requests of two contexts wait on one file. One request is cancelled, or its context is
+ * destroyed; the request of the other context must still complete.
  */
 static void beside_one_that_goes(aio_context_t ctx)
 {
