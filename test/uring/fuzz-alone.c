@@ -235,7 +235,7 @@ static void print_noted(unsigned place)
 
 /*
  * Do one step of the world (scenario).
- * Return: whether the world goes on after it.
+ * Return: whether the world may make a further step: not if this step's requests wait.
  */
 static bool step(struct ring *ring, unsigned number, uint64_t patience_us)
 {

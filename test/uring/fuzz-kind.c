@@ -64,7 +64,7 @@ static bool has_ended(const struct ring *ring, const struct request *request)
 bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us)
 {
 	/*
-	 * await_silent() waits for 1/PART of the patience; most requests end sooner.
+	 * await_silent() waits for patience_us / PART; most requests end sooner.
 	 */
 	enum { PART = 4 };
 
@@ -127,7 +127,8 @@ void live_disabled(struct ring *ring)
 }
 
 /*
- * Marks for a trace of the program's memory accesses
+ * Words to which the program stores (make_mark()), so that a trace of its memory
+ * accesses shows when the program did so
  */
 
 static volatile uint64_t marks[NR_MARKS];

@@ -283,12 +283,12 @@ static void add_skips(struct io_uring_sqe *sqe)
 	if (any(3) == 0)
 		sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
 	/*
-	 * The library does not have RECV_ZC and refuses it as an old kernel does. So do
-	 * not set IOSQE_CQE_SKIP_SUCCESS on this operation.
+	 * A kernel with RECV_ZC refuses drains once a RECV_ZC had this flag. The library
+	 * does not know RECV_ZC, and ignores its flags, so it would accept the drains.
 	 */
 	if (sqe->opcode == OP_RECV_ZC)
 		sqe->flags &= (uint8_t)~IOSQE_CQE_SKIP_SUCCESS;
-	/* Clear IORING_RW_ATTR_FLAG_PI, which gives reads and writes attributes. */
+	/* Clear IORING_RW_ATTR_FLAG_PI: the library refuses requests with attributes. */
 	sqe->__pad2[0] &= ~UINT64_C(1);
 	if (any(3) == 0)
 		sqe->flags |=
@@ -351,8 +351,8 @@ static uint64_t some_name(void)
 static int socket_fd(void)
 {
 	/*
-	 * A range of indices: from the first pair of sockets to the last unconnected
-	 * socket.
+	 * Indices of world.fds, from the first pair of sockets to the last unconnected
+	 * socket
 	 */
 	return any(8) ? world.fds[10 + any(13)] : some_fd();
 }
@@ -627,7 +627,7 @@ static void inside_rest(struct io_uring_sqe *sqe)
 		break;
 	}
 	case OP_WAITID:
-		sqe->len = any(4); /* P_ALL to P_PIDFD; no child exists */
+		sqe->len = any(4); /* any idtype; no child exists */
 		sqe->fd = (int)any(2);
 		sqe->splice_fd_in = any(2) ? 4 : (int)few_bits();
 		if (any(8))
@@ -728,8 +728,8 @@ static void avoid_drains(struct io_uring_sqe *sqe)
 }
 
 /*
- * A read or write of an epoll waits in the kernel, but fails in the library. After such
- * a request the world (scenario) must end, so make such requests rare.
+ * A read or write of an epoll fails in the library, but waits in the kernel. A request
+ * that waits for too long ends the world (scenario). So make such requests rare.
  */
 static void avoid_epolls(struct io_uring_sqe *sqe)
 {

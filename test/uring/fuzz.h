@@ -134,7 +134,8 @@ bool await(struct ring *ring, uint64_t patience_us);
 bool parse_seed(const char *text, uint64_t *ret_seed);
 /*
  * Called when all requests from index `from` on that post a completion have done so.
- * Return: whether the requests without one (IOSQE_CQE_SKIP_SUCCESS) have ended, too.
+ * Return: whether the requests without a completion (IOSQE_CQE_SKIP_SUCCESS) have ended,
+ * too.
  */
 bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us);
 
@@ -182,7 +183,7 @@ void make_arguments(void);
 /*
  * vectors(): the vectors to which requests point. arguments(): all other memory to
  * which requests point.
- * Return: its address.
+ * Return: the address of this memory. *ret_bytes: its size.
  */
 const void *arguments(size_t *ret_bytes);
 const void *vectors(size_t *ret_bytes);

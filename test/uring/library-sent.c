@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 /*
- * At this descriptor, the program that gets only a ring's descriptor, and not the
- * ring's memory, has its socket.
+ * The descriptor of the socket by which another program gets a ring's descriptor, but
+ * not the ring's memory
  */
 enum { HERE = 60 };
 
