@@ -42,8 +42,8 @@ enum {
 	NR_CHUNKS = 8,    /* most sends in a chain */
 	NR_BUFFERS = 8,   /* a power of two */
 	BUFFER = 16 << 10,
-	PERIOD =
-		65521, /* prime, so that no two buffers start with the same bytes */
+	/* bytes until a stream's content repeats; prime, so that buffers differ */
+	PERIOD = 65521,
 	GROUP = 7,
 };
 

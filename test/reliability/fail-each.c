@@ -224,7 +224,7 @@ static void configure(void)
 /*
  * The kernel reports a failed writeback only once: the next sync succeeds although data
  * was lost. So if the fault lets a sync fail, a request must complete with an error.
- * Return: whether the fault did so, but no request completed with an error.
+ * Return: whether the fault let a sync fail, but no request completed with an error.
  */
 static bool is_sync_error_lost(void)
 {

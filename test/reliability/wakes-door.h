@@ -34,10 +34,10 @@ struct seat {
 	struct watch watch;
 	uint64_t number; /* number of the wake for which the reaper sleeps */
 	int event;       /* the seat's own eventfd or signalfd; or -1 */
-	int file;        /* the seat's own file, which DIRECT reads; or -1 */
+	int file;        /* the seat's own file for DIRECT requests; or -1 */
 	/* the seat's own eventfd, which is polled but never ready; or -1 */
 	int bystander;
-	unsigned block;        /* the block of `file` that DIRECT reads */
+	unsigned block; /* the block of `file` that DIRECT requests read */
 	unsigned char *buffer; /* BLOCK bytes, aligned */
 
 	/* state of the interface (struct door) that the reaper uses */

@@ -115,7 +115,7 @@ static void print_tool(void)
 		slash ? (int)(slash - info.dli_fname + 1) : 0, info.dli_fname);
 }
 
-/* Print the failure and end the run. lane: the thread's that lost its wake; or NULL. */
+/* Print the failure and end the run. lane: the lane that lost a wake; or NULL. */
 static _Noreturn void give_up(const char *failure, const struct lane *lane)
 {
 	const struct condition *condition = shared->stage.condition;
@@ -546,8 +546,8 @@ static void play_all(void)
 		unsigned nr_left = nr_wanted;
 
 		/*
-		 * A round has a stage for each condition. If no stage has two lanes of
-		 * one kind, the stages of a round have nearly all kinds of lanes.
+		 * A round has a stage for each condition. If nr_each is 1, no stage has two
+		 * lanes of one kind, so the round has nearly all kinds of lanes.
 		 */
 		shuffle_kinds(&random);
 		for (unsigned i = 0; i < nr_conditions; i++)
@@ -556,7 +556,7 @@ static void play_all(void)
 				     share_of_time(end_ms, nr_left--), &random,
 				     &totals[i]);
 		/*
-		 * In the next round, a stage has several lanes of the same kind. These
+		 * In every other round, a stage has several lanes of the same kind. These
 		 * compete for the same locks and workers, which may lose wakes in other
 		 * ways.
 		 */
