@@ -8,7 +8,7 @@
  * for less; with AMX, the state has 11 008 bytes. So this ptrace() reads the whole
  * state, replaces the part that User-mode Linux knows, and writes the whole state.
  *
- * It works with any C library, because it uses only syscall(2), errno and memcpy(3).
+ * This ptrace() works with any C library: it uses only syscall(2), errno and memcpy(3).
  */
 #include <errno.h>
 #include <stdarg.h>

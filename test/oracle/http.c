@@ -18,8 +18,8 @@ enum what { END, ACCEPT, RECEIVE, SEND };
 
 struct connection {
 	bool is_at_end;
-	size_t asked, answered,
-		sent; /* bytes of question and answer; sent bytes */
+	/* bytes of the question, of the answer, and of the answer's part already sent */
+	size_t asked, answered, sent;
 	char question[ASKED_BYTES + 1];
 	char *answer; /* owns */
 };

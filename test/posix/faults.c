@@ -4,8 +4,8 @@
  *
  * WHERE is `uaio` or `glibc`: the library that executes the requests. With uaio, a case
  * fails if the fault occurs. With glibc, a case prints the outcome, and fails if the
- * fault does not occur. But it does not fail if the fault depends on timing, or if this
- * is not the glibc release that was examined. Some cases wait for an event that never
+ * fault does not occur. There are two exceptions: the fault depends on timing, or the
+ * glibc is not the release that was examined. Some cases wait for an event that never
  * happens with glibc. With glibc they wait only for a moment, with uaio until a
  * deadline.
  *

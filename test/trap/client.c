@@ -140,8 +140,8 @@ static __thread int anchor;
 static volatile sig_atomic_t nr_handled, nr_foreign;
 
 /*
- * A signal handler that counts its calls. nr_foreign counts the calls that see the
- * thread-local variables of another thread: there `own` does not point to `anchor`.
+ * A signal handler that counts its calls. nr_foreign counts the calls that find the
+ * thread-local variables of another thread: `own` should be the address of `anchor`.
  */
 static void count(int sig)
 {

@@ -133,7 +133,11 @@ static void log_locked(unsigned key, bool is_end)
 		gate.log[gate.nr_log++] = (struct unit_call){ key, is_end };
 }
 
-/* Return: false if the call does not go through the gate. */
+/*
+ * If this is another thread's call on the file of the gate, wait at the gate, then make
+ * the call. The gate's owner, the thread that closed it, is never held.
+ * Return: whether the call was made; if not, the caller makes it.
+ */
 static bool hold(long nr, const long args[6], long *ret_res)
 {
 	unsigned key;

@@ -235,7 +235,7 @@ bool unit_has_failed(void);
 
 /*
  * The gate holds reads, writes and syncs that other threads make on fd. Each call has a
- * key: its offset divided by UNIT_KEY_BYTES, or UNIT_KEY_SYNC.
+ * key: UNIT_KEY_SYNC for a sync, else the call's offset divided by UNIT_KEY_BYTES.
  */
 enum { UNIT_KEY_BYTES = 512, UNIT_KEY_SYNC = 63 };
 

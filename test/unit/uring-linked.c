@@ -25,7 +25,7 @@ long uring_register(int fd, uint32_t opcode, const void *arg, uint32_t nr_args)
 
 /*
  * Use the offset of the CQ ring for both rings. The library maps the same memory at both
- * offsets, and so the tests use the mapping of a client that maps only the CQ ring.
+ * offsets. So the tests behave like a client that maps only the CQ ring.
  */
 int64_t uring_map_offset(int fd, uint64_t offset)
 {
