@@ -89,7 +89,7 @@ void uaio_inode_put(struct uaio_inode *inode)
 
 enum {
 	/*
-	 * After two slow writes in a row, workers execute the file's writes for a while.
+	 * After two slow writes, workers execute the file's writes for a while.
 	 * During the first, the thread may only have been preempted. The second counts only
 	 * if the thread slept.
 	 */

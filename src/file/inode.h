@@ -66,7 +66,11 @@ struct uaio_inode {
 	uint32_t nr_held_up; /* how many requests wait for older requests */
 
 	/* atomic */
-	uint32_t nr_slow; /* how many writes in a row were slow */
+	/*
+	 * how many writes were slow since workers last executed the writes; 0 after a
+	 * second slow write in which the thread did not sleep
+	 */
+	uint32_t nr_slow;
 	/* until this time workers execute the file's writes */
 	int64_t slow_until_ns;
 	struct uaio_trust trust; /* how fast reads without O_DIRECT are */
