@@ -275,7 +275,7 @@ int loop_device_of(int backing)
 	char name[32];
 
 	need_root();
-	/* Try again: another process may take the free loop device first. */
+	/* If another process takes the free loop device first, try again. */
 	for (tries = 0; control >= 0 && tries < 1000; tries++) {
 		nr = ioctl(control, LOOP_CTL_GET_FREE);
 		snprintf(name, sizeof(name), "/dev/loop%d", nr);

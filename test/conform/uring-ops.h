@@ -14,7 +14,7 @@
 struct uring_op {
 	const char *name;
 	int opcode;
-	/* Opens the descriptor on which the operation acts. NULL: it needs none. */
+	/* Opens the descriptor on which the operation acts. NULL: there is none. */
 	int (*open)(void);
 	/* Fills in an SQE whose other members are 0 and whose fd is set. */
 	void (*fill)(struct io_uring_sqe *sqe);

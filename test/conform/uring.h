@@ -38,7 +38,7 @@ enum {
  */
 #define REGISTER_USE_REGISTERED_RING (1U << 31)
 
-/* Creates a ring. If that fails, it ends the test case. */
+/* Creates a ring. If no ring can be created, ends the test case. */
 struct uring new_uring(uint32_t nr, uint32_t flags);
 struct uring new_uring_of(uint32_t nr, const struct io_uring_params *params);
 
