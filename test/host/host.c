@@ -184,8 +184,8 @@ static void number_blocks(void)
 }
 
 /*
- * Write zeros directly: that allocates the file's blocks, and leaves none of them in
- * the page cache.
+ * Write zeros with O_DIRECT: this allocates the file's blocks, and leaves none of them
+ * in the page cache.
  */
 static void make_blank(int fd, unsigned nr)
 {

@@ -246,8 +246,8 @@ void lingering_close(void)
 
 /*
  * Thread linger() closes a range: first a plain descriptor, then a lingering socket.
- * While it waits in the socket's close, the main thread opens a file, which gets the
- * number of the plain descriptor. This file must stay open.
+ * While linger() waits in the socket's close, the main thread opens a file, which gets
+ * the number of the plain descriptor. This file must stay open.
  */
 static void open_behind_range(void (*replace)(void))
 {

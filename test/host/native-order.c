@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Cases: requests on a block device that the kernel's own AIO executes for the library
- * (UAIO_BACKEND=aio). They test the order of requests for the same bytes, and results
- * at the end of the device and on I/O errors.
+ * (UAIO_BACKEND=aio). The cases test the order of requests for the same bytes, and
+ * results at the end of the device and on I/O errors.
  */
 #include "device.h"
 

@@ -240,7 +240,8 @@ static struct refusal {
 	long call;
 	uint32_t answer;
 	/*
-	 * install the filter before the library makes this call for the first time
+	 * install the filter before the library makes the refused call for the first
+	 * time; otherwise later
 	 */
 	bool is_first;
 } refusal;

@@ -17,7 +17,7 @@ enum { SLICE_NS = 50000000 };
 struct place {
 	struct aiocb aiocb;
 	const struct iocb *iocb;
-	char byte; /* buffer of a read that stands for a poll */
+	char byte; /* buffer of a read that replaces a poll, which POSIX AIO lacks */
 	bool is_taken;
 };
 

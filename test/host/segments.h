@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Shared by the programs segments-*: one large direct request that the library executes
- * in segments. Its file system holds, delays or fails each segment as the test wants
+ * in segments. The file system holds, delays or fails each segment as the test wants
  * (slowfs.h).
  *
  * The request begins three pages before a border between segments, and ends seven pages
@@ -83,8 +83,8 @@ void prepare(const struct shape *shape);
 void submit(const struct shape *shape);
 void assert_no_more(void);
 /*
- * Reap the request's event. It must have this result, and the memory and the file must
- * have the content that follows from this result.
+ * Reap the request's event, which must have this result. The request's memory and file
+ * must have the content that follows from this result.
  */
 void assert_executed(int64_t expected);
 void assert_data(int64_t res);
