@@ -303,7 +303,7 @@ static void cancel_and_close(void)
 	fail_stream_open(&closed, false, 6);
 	/*
 	 * Keep a duplicate of the descriptor. After the descriptor is closed, the test
-	 * counts the bytes that the pipe still contains through the duplicate.
+	 * counts, by the duplicate, the bytes that the pipe still contains.
 	 */
 	kept = fcntl(closed.from, F_DUPFD_CLOEXEC, 0);
 	need(kept >= 0, "there is no descriptor");

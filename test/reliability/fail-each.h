@@ -75,7 +75,7 @@ struct fail_site {
 	 */
 	uint64_t key;
 	uint32_t nr_calls;
-	uint32_t nr_cuts; /* calls that can return a short count */
+	uint32_t nr_cuts; /* how many of the calls can return a short count */
 };
 
 static inline uint64_t fail_key(uint32_t address, unsigned kind)

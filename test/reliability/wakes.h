@@ -136,7 +136,7 @@ struct stage {
 	struct lane lanes[NR_LANES];
 	sem_t go; /* posted when all processes are ready */
 	struct idle {
-		uint32_t nr; /* atomic: idle lanes of this waker */
+		uint32_t nr; /* atomic: how many lanes of this waker are idle */
 		/* atomic: the waker sleeps until this number of lanes is idle */
 		uint32_t wanted;
 	} idle[NR_WAKERS];
