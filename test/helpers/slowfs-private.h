@@ -52,8 +52,8 @@ struct slowfs {
 		enum slowfs_op op;
 		uint64_t off; /* or NOWHERE */
 		/*
-		 * counts down the matching calls; the call that makes it 0 gets the
-		 * fault
+		 * how many matching calls are left until one gets the fault, that call
+		 * included
 		 */
 		uint32_t nr_left;
 		uint32_t is_there; /* atomic: the other members are valid */

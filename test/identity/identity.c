@@ -257,7 +257,7 @@ enum op {
 
 static const struct {
 	const char *name;
-	uint32_t served_by; /* opcode that FUSE gets; 0: none */
+	uint32_t served_by; /* opcode that the FUSE server gets; 0: none */
 } ops[NR_OPS] = {
 	[OPEN] = { "open", 0 },
 	[CREATE] = { "create", 0 },

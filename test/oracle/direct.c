@@ -83,7 +83,7 @@ struct runner {
 	int nr_iov;
 	int64_t offset, bytes;
 	bool is_write, is_pending;
-	/* if it is a write: its number, an index of writes[] */
+	/* if the request is a write: the write's number, an index of writes[] */
 	uint32_t number;
 	char *area;
 };
@@ -489,7 +489,7 @@ static void append(int fd)
 	uint32_t number;
 
 	assert(fstat(fd, &st) == 0);
-	/* When the file has become too large, truncate it instead. */
+	/* If the file has become too large, truncate the file instead of appending. */
 	if (st.st_size >= FILE_BYTES + (1 << 20)) {
 		assert(ftruncate(fd, FILE_BYTES) == 0);
 		return;

@@ -33,8 +33,9 @@ enum {
 	BLOCKS = 48,   /* blocks that each rank writes */
 	WORDS = BLOCK / 8,
 	ROUNDS = 4,
-	KILLED = 2,        /* the rank that is killed */
-	KILLED_ROUNDS = 8, /* rounds of rank KILLED before it is killed */
+	KILLED = 2, /* the rank that is killed */
+	KILLED_ROUNDS =
+		8, /* rounds that rank KILLED makes before it is killed */
 	OTHER_ROUNDS = 40, /* rounds of the other ranks */
 };
 

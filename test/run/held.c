@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * held PLACE: submits NR requests, which stay in the state that PLACE names. When all
- * have that state, the program prints "held". When it then reads a byte, it lets them
- * complete, and prints "done". It exits at the end of its input.
+ * have that state, the program prints "held". When it then reads a byte, it lets the
+ * requests complete, and prints "done". At the end of its input the program exits.
  *
  * worker  NR reads of a file whose server does not answer. There is only one worker,
  *         which executes one read while the others are queued.

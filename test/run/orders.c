@@ -7,8 +7,8 @@
  * order   it assumes that completions come in the order of their requests
  * cancel  it assumes that a read succeeds although the program has cancelled it
  *
- * Without an argument it makes no mistake. Its exit status is 1 if it has not read the
- * file's contents.
+ * Without an argument the program makes no mistake. The exit status is 1 if the program
+ * has not read the file's contents.
  */
 #include <errno.h>
 #include <liburing.h>

@@ -222,8 +222,8 @@ static void *use_ring(void *arg)
 }
 
 /*
- * Nothing synchronises these threads. Their rings are mapped at the same addresses, one
- * after another.
+ * Nothing synchronises the threads of this case. Their rings are mapped at the same
+ * addresses, one after another.
  */
 static void mapped(void)
 {

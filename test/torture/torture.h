@@ -36,12 +36,12 @@ struct random random_start(unsigned nr);
 /* Return: a random number below n. */
 uint32_t random_below(struct random *random, uint32_t n);
 
-/* Return: whether the given time has passed. */
+/* Return: whether SECONDS, the time given on the command line, have passed. */
 bool is_over(void);
 
 /*
  * Return: the number of bytes that all streams together must carry at least, even if
- * this takes longer than the given time.
+ * this takes longer than SECONDS.
  */
 uint64_t least_bytes(void);
 

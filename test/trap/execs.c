@@ -3,8 +3,8 @@
  * execs WAY PROGRAM [ARGUMENT...]: executes a program in a child, in one of many ways
  *
  * `execs state` prints what an executed program can see of how it was executed. `execs
- * gs` prints the results of using the register gs. Like client.c, it is built in
- * several ways, and prints the same in every run.
+ * gs` prints the results of using the register gs. Like client.c, the program is built
+ * in several ways, and prints the same in every run.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 /*
  * liburing-static FILE: a program that is linked with the static liburing
  *
- * It prints a line for each action, which is always the same if io_uring works. FILE is
- * larger than what the program reads.
+ * The program prints a line for each action, which is always the same if io_uring works.
+ * FILE is larger than what the program reads.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -86,8 +86,8 @@ unsigned unit_engine_threads(uint64_t *ret_nr_sleeps);
 enum { UNIT_PATIENCE_MS = 10000 };
 
 /*
- * Return: the name of a count in the footprint that is higher than in `before`, and
- * stays so for patience_ms; NULL if there is none.
+ * Return: the name of what was leaked: of a member of the footprint that is higher than
+ * in `before`, and stays so for patience_ms. NULL: nothing was leaked.
  */
 const char *unit_find_leak(const struct unit_footprint *before,
 			   unsigned patience_ms);
