@@ -6,8 +6,7 @@
  * Unlike with liburing, a test may write any value to any word of the rings.
  * uring_setup(), uring_enter() and uring_register() return a count or a negative errno.
  * Each program links one of two definitions of these functions: uring-syscall.c uses
- * syscall(2);
- * test/unit/uring-linked.c calls the library that is linked.
+ * syscall(2), test/unit/uring-linked.c calls the library that is linked.
  */
 #ifndef TEST_HELPERS_URING_CLIENT_H
 #define TEST_HELPERS_URING_CLIENT_H

@@ -34,8 +34,8 @@ enum {
 	WORDS = BLOCK / 8,
 	ROUNDS = 4,
 	KILLED = 2, /* the rank that is killed */
-	KILLED_ROUNDS =
-		8, /* rounds that rank KILLED makes before it is killed */
+	/* how many rounds the rank KILLED makes before it is killed */
+	KILLED_ROUNDS = 8,
 	OTHER_ROUNDS = 40, /* rounds of the other ranks */
 };
 

@@ -304,7 +304,10 @@ static bool synced(void)
 	REQUIRE(aio_fsync(O_SYNC, &sync) == 0);
 	slowfs_release_at(fs, SLOWFS_WRITE, 0);
 	REQUIRE(await(&writes[0], DEADLINE_MS));
-	/* With uaio the sync must not complete yet; with glibc it does. */
+	/*
+	 * With uaio the sync must not complete while writes are held; with glibc it
+	 * does.
+	 */
 	await(&sync, is_uaio ? MOMENT_MS : DEADLINE_MS);
 	for (int i = 0; i < NR; i++)
 		nr_left += aio_error(&writes[i]) == EINPROGRESS;

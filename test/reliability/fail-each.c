@@ -44,8 +44,8 @@ enum {
 	 * not make this call
 	 */
 	TRIES = 2,
-	FAULTS =
-		3, /* runs with the fault in each process, so that leaks add up */
+	/* how often each process runs with the fault, so that leaks add up */
+	FAULTS = 3,
 	KEPT_MAX = 8, /* most requests that a workload has in flight at once */
 	CASES_MAX = 1 << 17,
 	NR_CALLS_MAX = 512, /* exceeds all numbers of system calls */

@@ -558,9 +558,9 @@ static void set_cancellable(int state)
 	/*
 	 * pthread_cancel() of glibc 2.36 reads the state, then sends a signal. If this
 	 * thread disables cancellation in between, the signal still ends the thread. So
-	 * wait until a call of pthread_cancel() that has begun has sent its signal. The
-	 * signal then arrives by the end of the system call here, where this thread may
-	 * end.
+	 * wait here until a call of pthread_cancel() that has begun has sent its signal.
+	 * The signal then arrives by the end of the system call below, where this thread
+	 * may end.
 	 */
 	lock(&cancelling);
 	unlock(&cancelling);

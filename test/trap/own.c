@@ -16,7 +16,7 @@ own(long nr, long a, long b, long c, long d, long e, long f)
 	long ret;
 
 	/*
-	 * The number of the system call is set just before the instruction, as
+	 * Set the number of the system call just before the `syscall` instruction, as
 	 * compilers usually do in inlined functions.
 	 */
 	__asm__ volatile("movl %[nr], %%eax\n\tsyscall"

@@ -44,8 +44,8 @@ void make_memory(void)
 {
 	const size_t guard = (size_t)5 << 30;
 	/*
-	 * At a fixed address: registered arrays contain addresses of the arena, and
-	 * their content is printed as a hash.
+	 * Use a fixed address: registered arrays contain addresses of the arena, and the
+	 * printed hash of these arrays must be equal in every run.
 	 */
 	void *place = (void *)UINT64_C(0x100000000000);
 	char *all = mmap(place, guard + ARENA, PROT_NONE,
