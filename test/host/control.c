@@ -162,7 +162,7 @@ static int find_no_context(void *arg)
 
 /*
  * A context of the main thread, with polls. Another thread, which has its own
- * descriptor table, cancels them.
+ * descriptor table, cancels these polls.
  */
 static struct {
 	aio_context_t ctx;

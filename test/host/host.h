@@ -59,8 +59,8 @@ bool host_is_uaio(void);
 bool host_is_sanitized(void);
 
 /*
- * Return: how many rounds to run: n, or fewer with a sanitizer, or if HOST_DIRECT or
- * HOST_FEW_ROUNDS is in the environment. A round then takes long.
+ * Return: how many rounds to run: n, or fewer where a round takes long. This is so with
+ * a sanitizer, and if HOST_DIRECT or HOST_FEW_ROUNDS is in the environment.
  */
 unsigned host_rounds(unsigned n);
 

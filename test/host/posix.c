@@ -111,7 +111,8 @@ long posix_submit(aio_context_t ctx, const struct iocb *iocb)
 /*
  * Write the events of up to nr completed requests to `events`, and free their slots.
  * Requests in flight stay.
- * Return: how many events were written. *ret_nr_pending: the requests in flight.
+ * Return: how many events were written. *ret_nr_pending: how many requests are in
+ * flight.
  */
 static long take(struct context *context, long nr, struct io_event *events,
 		 int *ret_nr_pending)

@@ -5,10 +5,10 @@
  *
  * The program runs one scenario (a "world") after another. Each has NR_PAIRS streams. A
  * stream has a sender and a receiver, each with its own ring and thread. The seed
- * chooses the kind of each stream, and how its sender and receiver move bytes. Each
- * byte follows from its position in the stream. The receiver compares every byte. In
- * the end it must have got as many bytes as the sender's completions report. Each world
- * must close all its descriptors.
+ * chooses the kind of each stream, and how its sender and receiver move bytes. The value
+ * of each byte follows from its position. The receiver checks every byte. In the end it
+ * must have got as many bytes as the sender's completions report. Each world must close
+ * all its descriptors.
  *
  * The program makes io_uring's system calls itself. So it tests the kernel's io_uring,
  * or that of a preloaded library.

@@ -84,7 +84,8 @@ static struct {
 	struct op *prepared[OPS_MAX];
 	unsigned nr_prepared;
 	/* versions, indexed by slot: */
-	uint32_t in_flight[CRASH_SLOTS]; /* 0: no write is in flight */
+	/* the version of the write in flight; 0: no write is in flight */
+	uint32_t in_flight[CRASH_SLOTS];
 	uint32_t written[CRASH_SLOTS]; /* versions whose write has completed */
 	/*
 	 * versions that a completed sync covers, although their write has not completed

@@ -140,7 +140,7 @@ enum {
 	VECTOR = FAIL_CUT_VECTOR,
 };
 
-/* For each call, the first row that matches it says how it may fail. */
+/* How calls may fail. For each call, only the first row that matches the call holds. */
 const struct fail_kind fail_kinds[] = {
 	/* data */
 	{ "pread64", SYS_pread64, NULL, DATA | BYTES, { EINTR, EIO } },

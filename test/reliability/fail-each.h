@@ -204,8 +204,8 @@ void fail_file_open(struct fail_file *file, int fd, unsigned salt);
 /* Remove the written data from the page cache, if the file system permits that. */
 void fail_file_cool(const struct fail_file *file);
 /*
- * Check what the request has written to block i, then write the part that it did not
- * write.
+ * Check what the request has written to block i, then write the part of the block that
+ * the request did not write.
  */
 void fail_file_written(const struct fail_file *file, unsigned i,
 		       const struct fail_job *job);

@@ -183,7 +183,7 @@ void fail_ring_cancel(struct fail_job *job, fail_shot_fn *shot)
 {
 	struct fail_job *cancel = NULL;
 
-	/* A fault may let the cancel request fail, but only once. */
+	/* A fault may let one cancel request fail, so submit a second one then. */
 	for (unsigned i = 0; i < 2 && (!cancel || cancel->res < 0); i++) {
 		cancel = fail_ring_add("a cancellation", IORING_OP_ASYNC_CANCEL,
 				       -1, NULL, 0, 0, 0);

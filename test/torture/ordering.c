@@ -36,7 +36,7 @@ struct slot {
 	struct iovec vectors[8];
 	bool is_pending;
 	unsigned block;
-	uint64_t number; /* the number of the write that a read must return */
+	uint64_t number; /* number of the write whose data a read must return */
 	uint64_t words[WORDS];
 };
 

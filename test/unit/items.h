@@ -30,11 +30,15 @@ struct item {
 	/* called first in flush(), if the item is short; or NULL */
 	void (*end)(struct item *item, struct uaio_worker *worker);
 
-	/* atomic */
-	uint32_t nr_begun;     /* how often a worker has begun to run it */
-	uint32_t nr_run;       /* how often a thread has run it to its end */
-	uint32_t nr_refused;   /* how often it was refused, and not run */
-	uint32_t nr_cancelled; /* how often it was cancelled, and not run */
+	/* atomic: */
+	/* how often a worker has begun to run the item */
+	uint32_t nr_begun;
+	/* how often a thread has run the item to its end */
+	uint32_t nr_run;
+	/* how often the item was refused, and not run */
+	uint32_t nr_refused;
+	/* how often the item was cancelled, and not run */
+	uint32_t nr_cancelled;
 };
 
 /*
