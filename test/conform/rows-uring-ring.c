@@ -363,7 +363,7 @@ static void in_chain(void)
 static void later_in_chain(void)
 {
 	make_rings();
-	sqe_rw(&first, IORING_OP_READ, quiet[0], buffer, 8, 0)->flags =
+	sqe_rw(&first, IORING_OP_READ, quiet[0], buffer, 3, 0)->flags =
 		IOSQE_IO_LINK;
 	poll_second(POLLIN);
 	note_result("submit", uring_submit(&first));
@@ -378,7 +378,7 @@ static void later_in_chain(void)
 static void closed_before_its_turn(void)
 {
 	make_rings();
-	sqe_rw(&first, IORING_OP_READ, quiet[0], buffer, 8, 0)->flags =
+	sqe_rw(&first, IORING_OP_READ, quiet[0], buffer, 3, 0)->flags =
 		IOSQE_IO_LINK;
 	poll_second(POLLIN);
 	note_result("submit", uring_submit(&first));
