@@ -270,7 +270,7 @@ static int count_at_once(aio_context_t ctx, struct iocb *cb)
  */
 static void note_at_once(const char *key, aio_context_t ctx, struct iocb *cb)
 {
-	enum { TIMES = 100, MOMENT_MS = 150 };
+	enum { TIMES = 400, MOMENT_MS = 150 };
 	int hits = count_at_once(ctx, cb), i;
 
 	for (i = 1; i < TIMES && hits < 50; i++) {

@@ -109,7 +109,7 @@ def main():
         return sandbox.SKIP
     if "KERNELS_OF_UAIO" not in os.environ:
         os.environ["KERNELS_OF_UAIO"] = "1"
-        os.execvp("unshare", ["unshare", "--mount", "--pid", "--fork", "--kill-child",
+        os.execvp("unshare", ["unshare", "--mount", "--pid", "--ipc", "--fork", "--kill-child",
                               "--mount-proc", sys.executable, "-B", *sys.argv])
     # Of the filter the tool warns.
     doctor = guests.doctor(build, status=1 if kernel == OLD else 0)

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 SKIP = 77
 HERE = os.path.dirname(os.path.realpath(__file__))
 MEMORY = 1 << 30
-DEADLINE = 120
+DEADLINE = 500
 
 # What pan says when it has not seen everything.
 CUT_SHORT = re.compile(r"max search depth too small|out of memory|memory limit"

@@ -13,7 +13,7 @@ import sys
 sys.dont_write_bytecode = True  # leave the source tree clean
 import sandbox  # noqa: E402
 
-DEADLINE = 60
+DEADLINE = 300
 WORKER = {"UAIO_FORCE_WORKER": "1"}
 VERIFY = ["--verify=crc32c", "--verify_fatal=1", "--randseed=11"]
 DIRECT = ["--direct=1", "--bsrange=4k-64k"]

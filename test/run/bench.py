@@ -2,8 +2,8 @@
 """uaio bench: that it runs, and that what it prints is what ran."""
 import os
 
-from benchmark import (bench_on_answers, disproved_of, expect_form,
-                       expect_lines, expect_proofs, import_of_bench, measure,
+from benchmark import (bench_of, bench_on_answers, disproved_of, expect_form,
+                       expect_lines, expect_proofs, import_of_bench,
                        tables_of)
 from harness import case, expect, main
 
@@ -48,7 +48,7 @@ def expect_nop_rows(rows, has_peer, names=OURS):
 def _(tool):
     # Whether work items find a worker awake, and each other, is the machine's doing.
     excused = {"packed", "packed+batches", "single+batches"}
-    outcome, rows = measure(tool, "nop", excused)
+    outcome, rows = bench_of(tool, "nop", excused)
     disproved = disproved_of(rows)
     expect(disproved - excused, set(), outcome.story)
     outcome.expect(status=1 if disproved else 0, out=None)

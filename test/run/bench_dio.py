@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from benchmark import (bench_on_answers, expect_form, expect_lines,
+from benchmark import (bench_of, bench_on_answers, expect_form, expect_lines,
                        expect_proofs, import_of_bench, path_of, rows_of,
                        tables_of)
 from harness import Skip, case, expect, main
@@ -77,11 +77,8 @@ def expect_read_tables(tables, has_slow):
 
 @case("uaio bench measures direct I/O and writes rows that can be read")
 def _(tool):
-    path = tool.path("rows.jsonl")
-    outcome = tool.exec(tool.uaio, "bench", "--quick", "--pairs", "1",
-                        "--dir", tool.scratch, "--json", path, "dio")
+    outcome, rows = bench_of(tool, "dio")
     outcome.expect(out=None)
-    rows = rows_of(path)
     expect_form(rows, "dio", key)
     expect_set_up_rows(rows, shutil.which("valgrind"))
     tables = tables_of(tool)

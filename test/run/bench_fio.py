@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from benchmark import (disproved_of, expect_form, expect_lines, expect_proofs,
-                       import_of_bench, measure, path_of, results_of, rows_of,
+from benchmark import (bench_of, disproved_of, expect_form, expect_lines, expect_proofs,
+                       import_of_bench, path_of, results_of, rows_of,
                        tables_of)
 from harness import Skip, case, expect, main
 
@@ -42,7 +42,7 @@ def need_fio():
 def expect_honest(tool, name, excused=()):
     """Run a part as it is. Its rows must be in order, and none disproved. Return: its
     tables."""
-    outcome, rows = measure(tool, name, excused)
+    outcome, rows = bench_of(tool, name, excused)
     disproved = disproved_of(rows)
     expect(disproved - set(excused), set(), outcome.story)
     outcome.expect(status=1 if disproved else 0, out=None)

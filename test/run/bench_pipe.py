@@ -4,8 +4,8 @@ import json
 import os
 import resource
 
-from benchmark import (bench_on_answers, disproved_of, expect_form,
-                       expect_lines, expect_proofs, import_of_bench, measure,
+from benchmark import (bench_of, bench_on_answers, disproved_of, expect_form,
+                       expect_lines, expect_proofs, import_of_bench,
                        tables_of)
 from harness import NOBODY, case, expect, main
 
@@ -72,7 +72,7 @@ def _(tool):
     # Its thread is woken at once, and may be too late for any of a few
     # milliseconds: whether it gets a processor is the machine's doing.
     excused = {CALLER}
-    outcome, rows = measure(tool, "pipe", excused)
+    outcome, rows = bench_of(tool, "pipe", excused)
     disproved = disproved_of(rows)
     expect(disproved - excused, set(), outcome.story)
     outcome.expect(status=1 if disproved else 0, out=None)

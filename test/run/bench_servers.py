@@ -89,7 +89,8 @@ for number in range(10 ** 9):
 @case("clients of a server notice a byte that is not due")
 def _(tool):
     crowd = os.path.join(os.path.dirname(tool.uaio), "bench", "crowd")
-    for wrong, status in (-1, 0), (100, 1):
+    # The first answer is heard, however slow the machine is.
+    for wrong, status in (-1, 0), (0, 1):
         with subprocess.Popen([sys.executable, "-c", LIAR, str(wrong)],
                               stdout=subprocess.PIPE) as server:
             port = server.stdout.readline().strip().decode()

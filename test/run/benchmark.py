@@ -63,35 +63,25 @@ def stood_still(results):
     return 0 in values
 
 
-def bench_of(tool, row):
-    """Run a row as quickly as possible. Return: its outcome, and what it wrote.
-
-    A machine that is stalled that long measures nothing. The test only believes it when
-    it has happened three times."""
-    path = tool.path("rows.jsonl")
-    for _ in range(3):
-        outcome = tool.exec(tool.uaio, "bench", "--quick", "--pairs", "1",
-                            "--dir", tool.scratch, "--json", path, row)
-        if not stood_still(results_of(path)):
-            break
-    return outcome, rows_of(path)
-
-
 def disproved_of(rows):
     """The subjects of rows that measured something else than their names say."""
     return {row["subject"] for row in rows if row["verdict"] == "disproved"
             and not row["title"].startswith("best, ")}
 
 
-def measure(tool, row, excused=()):
-    """Run a row as it is. Return: what the command prints, and what it writes.
+def bench_of(tool, row, excused=()):
+    """Run a row as quickly as possible. Return: its outcome, and what it wrote.
 
-    A busy machine may keep a variant from its work, so that its counters disprove it.
-    Unless the variant is excused, the test only believes it when it has happened three
-    times."""
+    On a busy machine a measurement may make no progress, and a variant may be kept from
+    its work, so that its counters disprove it. Unless the variant is excused, the test
+    only believes either when it has happened three times."""
+    path = tool.path("rows.jsonl")
     for _ in range(3):
-        outcome, rows = bench_of(tool, row)
-        if disproved_of(rows) <= set(excused):
+        outcome = tool.exec(tool.uaio, "bench", "--quick", "--pairs", "1",
+                            "--dir", tool.scratch, "--json", path, row)
+        rows = rows_of(path)
+        if not stood_still(results_of(path)) and \
+                disproved_of(rows) <= set(excused):
             break
     return outcome, rows
 
