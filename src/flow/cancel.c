@@ -27,7 +27,7 @@
  *   I5  If a worker waits for the files of a splice, the canceller ends that wait
  *       (endable.h), and does not wait for the worker. To end the wait, the canceller reads
  *       the request's copy of the arguments, so uaio_copy_drop() frees the copy under the
- *       group's lock.
+ *       queue's lock (group->lock).
  */
 #include <errno.h>
 

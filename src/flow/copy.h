@@ -26,7 +26,7 @@ void uaio_copy_free(const struct uaio_sqe *sqe, void *copy);
 void uaio_copy_use(struct uaio_req *req);
 
 /*
- * Only for uaio_copy_drop(): free the copy of the arguments of a splice, under the group's
+ * Only for uaio_copy_drop(): free the copy of the arguments of a splice, under the queue's
  * lock, which this function takes.
  */
 void uaio_copy_drop_ends(struct uaio_req *req);
@@ -41,7 +41,7 @@ static inline void uaio_copy_put(struct uaio_req *req)
 
 /*
  * Free the copy of a request that is still in its group, where a canceller may read the copy
- * (cancel.c, I5). The group's lock is not held.
+ * (cancel.c, I5). The queue's lock is not held.
  */
 static inline void uaio_copy_drop(struct uaio_req *req)
 {

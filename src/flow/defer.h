@@ -7,7 +7,7 @@
  * the program may close its own descriptor. When the time is over, the request starts
  * like a held request of a chain (link.h).
  *
- *   I1  A deferred request has late.held == DEFERRED; late.held changes under the group's
+ *   I1  A deferred request has late.held == DEFERRED; late.held changes under the queue's
  *       lock. A canceller cancels a deferred request like any other TIMED request: the request
  *       ends without a system call.
  *   I2  Submitting a request of a stream first starts all deferred requests of the queue. So

@@ -21,8 +21,8 @@
  *       in flight. So a request counts until its completion is posted, even after it has left
  *       its group.
  *   I3  group->held lists the first request of each waiting chain in the order of submission,
- *       and group->drained counts the requests of these chains. Both change under the group's
- *       lock. No other HELD request is on a list.
+ *       and group->drained counts the requests of these chains. Both change under the queue's
+ *       lock (group->lock). No other HELD request is on a list.
  *   I4  A thread that changes nr_made or nr_queued checks under the same lock whether the
  *       first held chain may start. So no chain that may start stays on the list.
  *   I5  Only the submitting thread changes group->drained from 0 to another value. If that
@@ -84,7 +84,7 @@ static inline bool uaio_drain_is_due(const struct uaio_req *first)
 	return first->sqe.links & UAIO_DRAIN || uaio_drain_is_on(first->group);
 }
 
-/* The caller of the following functions holds the group's lock. */
+/* The caller of the following functions holds the queue's lock. */
 
 /* Make a chain, whose requests are HELD, wait for a drain. */
 void uaio_drain_hold_locked(struct uaio_req *first);

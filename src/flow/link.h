@@ -18,15 +18,15 @@
  *       no HELD requests. If another thread closes the descriptor as the request
  *       starts, the request may use the next file that gets this descriptor.
  *   I2  req->after and req->before link the requests of a chain. They, and the state
- *       HELD, change under the group's lock. When a request has started, its member
- *       before is NULL; only a linked timer keeps it until the timer or the request
- *       that it limits is complete.
+ *       HELD, change under the queue's lock (group->lock). When a request has started,
+ *       its member before is NULL; only a linked timer keeps it until the timer or the
+ *       request that it limits is complete.
  *   I3  When a request leaves its group, it also leaves its chain. From then on the thread
  *       that completes the request owns the next request of the chain, which is now PREPPED
  *       (about to be started). This thread posts the event of the completed request, then
  *       starts the next request. If it is the submitting thread, it starts the next request
  *       when the submission ends (chain.h).
- *   I4  The thread that expires a linked timer owns the timer. Under the group's lock
+ *   I4  The thread that expires a linked timer owns the timer. Under the queue's lock
  *       that thread finds the timer's request by the member before, or finds that the
  *       request has left the group.
  *
@@ -85,7 +85,7 @@ void uaio_link_begin(struct uaio_req *first, bool is_broken, bool is_late,
 
 /*
  * Pass a RUNNING request to send.c, which issues it. The request was deferred
- * (defer.h), and so is not executed yet. The group's lock is held.
+ * (defer.h), and so is not executed yet. The queue's lock is held.
  */
 void uaio_link_resume_locked(struct uaio_req *req, struct list *ret_startable);
 
@@ -94,7 +94,7 @@ void uaio_link_start_later(struct list *later, struct uaio_handover *handover);
 
 /*
  * For drain.c: start a chain that waited for a drain. drain.c has removed the chain from
- * group->held. The group's lock is held.
+ * group->held. The queue's lock is held.
  */
 void uaio_link_release_locked(struct uaio_req *first,
 			      struct list *ret_startable);

@@ -21,8 +21,8 @@
  *   I5  If memory for another bucket is refused, the existing buckets get longer. If
  *       memory for the first buckets is refused, the search scans the group's list.
  *
- * Thread-safety: the caller holds the group's lock, except in uaio_indexes_init(). Tested
- * by test-index.c.
+ * Thread-safety: the caller holds the queue's lock, except in uaio_indexes_init().
+ * Tested by test-index.c.
  */
 #ifndef UAIO_REQ_INDEX_H
 #define UAIO_REQ_INDEX_H
@@ -70,7 +70,7 @@ uint64_t uaio_index_key_of(const struct uaio_file *file);
 
 /*
  * Return: a list that contains all requests of group with that key, and perhaps others.
- * The caller holds the group's lock as long as it uses the list.
+ * The caller holds the queue's lock as long as it uses the list.
  */
 struct uaio_search uaio_index_search(struct uaio_group *group,
 				     enum uaio_index_by by, uint64_t key);

@@ -16,9 +16,10 @@
  *       queue's lock at both ends. A thread compares the number under the lock. So it
  *       never waits, or is the leader, in a later generation than the one in which its
  *       call began.
- *   I3  The queue's lock is its group's lock. The core calls post() of the sink with this
- *       lock held, so posts do not overlap. A waiting thread checks the sink and registers
- *       as a sleeper under this lock, so no completion is posted in between.
+ *   I3  The queue's lock is the member `lock` of its group. The core calls post() of
+ *       the sink with this lock held, so posts do not overlap. A waiting thread checks
+ *       the sink and registers as a sleeper under this lock, so no completion is posted
+ *       in between.
  *   I4  A front-end closes a queue after it has submitted the last request to it. The
  *       front-end frees the queue after the last completion of each of these requests.
  */
