@@ -23,8 +23,8 @@ enum {
 	 * to wait
 	 */
 	HERE = 1u << 6,
-	ISSUE = 1u << 7, /* the starter (send.c) issues the request */
-	/* the starter completes the request as cancelled */
+	ISSUE = 1u << 7, /* send.c will issue the request */
+	/* send.c will complete the request as cancelled */
 	CANCEL = 1u << 8,
 };
 
@@ -71,10 +71,10 @@ void uaio_link_append(struct uaio_req *last, struct uaio_req *req)
 }
 
 /*
- * Pass a request, which is PREPPED (about to be started), to the starter (send.c), which
- * issues it or completes it as cancelled. Until then the request is counted as delaying the
- * exit (gate.h). If req waited for a write, this write is still counted now, so the count
- * does not become 0 in between.
+ * Append a request, which is PREPPED (about to be started), to ret_startable. send.c
+ * will issue the request, or complete it as cancelled. Until then the request is
+ * counted as delaying the exit (gate.h). If req waited for a write, this write is still
+ * counted now, so the count does not become 0 in between.
  */
 static void leave_to_starter(struct uaio_req *req, uint16_t what,
 			     struct list *ret_startable)
@@ -89,7 +89,7 @@ void uaio_link_started(void)
 	uaio_gate_delay_over();
 }
 
-/* Pass a HELD request to the starter (send.c). The group's lock is held. */
+/* Append a HELD request to ret_startable, for send.c. The queue's lock is held. */
 static void release_locked(struct uaio_req *req, uint16_t what,
 			   struct list *ret_startable)
 {
@@ -289,7 +289,7 @@ bool uaio_link_is_here(const struct uaio_req *req)
 }
 
 /*
- * Let a linked timer, which is HELD or RUNNING, wait until the time until_ns. The group's
+ * Let a linked timer, which is HELD or RUNNING, wait until the time until_ns. The queue's
  * lock is held.
  * Return: false if memory is refused, or the timer's queue is being closed.
  */
@@ -372,7 +372,7 @@ static void close_group(struct uaio_group *group)
 	(void)group;
 }
 
-/* Let an expired linked timer expire again after a moment. The group's lock is held. */
+/* Let an expired linked timer expire again after a moment. The queue's lock is held. */
 static bool look_again_locked(struct uaio_req *timer)
 {
 	return park_timer_locked(timer, UAIO_REQ_RUNNING,
@@ -417,7 +417,7 @@ void uaio_link_expire(struct uaio_req *timer)
 			 */
 			if (uaio_optab[req->sqe.op].sleeps)
 				/*
-				 * relaxed: other threads read is_unwanted under the group's
+				 * relaxed: other threads read is_unwanted under the queue's
 				 * lock
 				 */
 				store_relaxed(&req->is_unwanted, true);

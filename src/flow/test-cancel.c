@@ -48,8 +48,8 @@ static void a_complete_request_is_not_found(void **state)
 }
 
 /*
- * The test's gate stops the system calls of SHARE workers, the most that one device may
- * use. So the last requests stay queued, and can be cancelled.
+ * One device may use at most SHARE workers. The test's gate holds the system calls of
+ * all these workers. So the last requests stay queued, and can be cancelled.
  */
 static void queued_requests_are_cancelled_running_ones_are_not(void **state)
 {
