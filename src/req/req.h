@@ -249,7 +249,7 @@ struct uaio_req {
 	};
 	/* the part of the request that is yet to be done */
 	struct uaio_sqe sqe;
-	/* enum uaio_next: where the starter must send the request */
+	/* enum uaio_next: where the starting thread (send.c) must send the request */
 	uint8_t next;
 	/* the request is its device's oldest read: a worker executes it (page.h) */
 	bool is_oldest;

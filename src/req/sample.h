@@ -51,15 +51,15 @@ struct uaio_sampler {
 	/* weight of each of the next nr_left submissions */
 	uint8_t next : 1;
 	/*
-	 * the submission to be timed in this run is still to come: it follows the next
-	 * nr_left submissions
+	 * A run is a series of submissions of which one is timed (I1). In this run, the
+	 * submission to be timed is still to come: it follows the next nr_left ones.
 	 */
 	bool is_due : 1;
-	/* If is_due: how many submissions of the run follow the timed one. */
+	/* if is_due: how many submissions follow the timed one in its run (I1) */
 	uint8_t nr_after : 4;
 	/*
-	 * how many runs the thread has timed completely; counted only for its first
-	 * UAIO_SAMPLE_FIRST submissions
+	 * how many runs of UAIO_SAMPLE_EVERY submissions the thread has timed
+	 * completely; counted only for its first UAIO_SAMPLE_FIRST submissions
 	 */
 	uint8_t nr_first;
 };
