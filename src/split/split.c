@@ -352,8 +352,8 @@ static void take_back(struct uaio_split *split)
 }
 
 /*
- * Execute segments as the starter. After this function the request may be complete and
- * freed.
+ * Execute segments of the request on this worker, which dequeued it, while other
+ * workers execute others. After this function the request may be complete and freed.
  */
 static void execute_cut(struct uaio_split *split, struct uaio_worker *worker)
 {

@@ -52,7 +52,10 @@ enum {
 
 /* A runner, which executes segments, and its current segment. */
 struct uaio_segment_runner {
-	/* not used by the starter, which is not queued */
+	/*
+	 * not used by the runner of the worker that dequeued the request, as this
+	 * runner is not queued
+	 */
 	struct uaio_work work;
 	struct uaio_split *split; /* shares (ref) */
 	/* where the segment begins, in bytes from the start of the request */
