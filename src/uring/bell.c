@@ -146,7 +146,7 @@ void uaio_uring_bell_expect_locked(struct uaio_uring *ring)
 {
 	/*
 	 * relaxed: the poster publishes the tail after this store, and a client that
-	 * then settles the bell (bell.h, I2) has acquired that tail
+	 * then updates the bell (bell.h, I2) has acquired that tail
 	 */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_UNSURE);
 	make_due_locked(ring);
@@ -220,7 +220,8 @@ static bool settle_due(struct uaio_uring *ring, struct uaio_uring *before)
 	add_relaxed(&uaio_uring_bells_nr_settled, 1);
 #endif
 	/*
-	 * relaxed: the ring was settled just now; a later completion makes it due again
+	 * relaxed: the bell matched the ring just now; a later completion makes the
+	 * ring due again
 	 */
 	if (is_settled(ring) &&
 	    (uaio_uring_is_shared(ring) ||
@@ -255,8 +256,8 @@ void uaio_uring_bell_fini(struct uaio_uring *ring)
 	if (load_relaxed(&ring->bell) < 0)
 		return;
 	/*
-	 * Take both locks: another thread may be moving the bell, or settling the
-	 * ring.
+	 * Take both locks: another thread may be moving the bell, or updating it to
+	 * match the ring.
 	 */
 	uaio_lock(&due_lock, UAIO_RANK_BELLS);
 	uaio_queue_lock(&ring->queue);

@@ -9,14 +9,15 @@
  *   I1  A thread that posts completions rings the bell under the queue's lock: it adds
  *       1 to the eventfd. It also does so when it moves overflowed completions into the
  *       ring. So edge-triggered epolls see an edge for each post.
- *   I2  Clients consume completions by advancing the ring's head in memory; the
- *       library is not notified. So before a thread sleeps in a polling call, or adds a
- *       bell to an epoll, it settles the bells: it makes each bell match its ring. A
- *       bell changes only under the queue's lock. So if a completion is posted after
- *       the bell was settled, the post rings the bell again. A poster sets the bell's
- *       state to UNSURE before it publishes a completion, and to RUNG afterwards. A
- *       client may consume the completion in between. To settle an UNSURE bell, the
- *       client waits for the lock, so its poll does not report the consumed completion.
+ *   I2  Clients consume completions by advancing the ring's head in memory; the library
+ *       is not notified. So before a thread sleeps in a polling call, or adds a bell to
+ *       an epoll, it settles the bells: it makes each eventfd readable exactly if its
+ *       ring has completions. A bell changes only under the queue's lock. So if a
+ *       completion is posted after the bell was settled, the post rings the bell again.
+ *       A poster sets the bell's state to UNSURE before it publishes a completion, and
+ *       to RUNG afterwards. A client may consume the completion in between. To settle
+ *       an UNSURE bell, the client waits for the lock, so its poll does not report the
+ *       consumed completion.
  *   I3  A thread that uses a bell's descriptor uses the ring (ring.h, I4), also while
  *       it sleeps in a polling call. So the descriptor is not closed or reused
  *       meanwhile. When a ring dies, the counter of its bell is reset to 0. When the
@@ -72,7 +73,7 @@ extern struct uaio_uring_bells uaio_uring_bells
 	__attribute__((visibility("hidden")));
 
 #ifdef UAIO_TESTING
-/* For tests: how many due rings were settled (I2). Atomic. */
+/* For tests: how often a due ring's bell was compared with the ring (I6). Atomic. */
 extern uint32_t uaio_uring_bells_nr_settled;
 #endif
 
@@ -131,7 +132,8 @@ static inline bool uaio_uring_has_due_bells(void)
 }
 
 /*
- * Make all bells match their rings (I2). Costs a few loads if no ring is due. Preserves
+ * Settle all bells: make each eventfd readable exactly if its ring has completions
+ * (I2). Costs a few loads if no bell needs to be compared with its ring (I6). Preserves
  * errno.
  */
 static inline void uaio_uring_bells_settle(void)

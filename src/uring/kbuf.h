@@ -123,9 +123,9 @@ struct uaio_uring_choice {
 	bool uses_up; /* the selected buffers are all that the group has */
 	uint16_t
 		/*
-		 * how many buffers to select if the number of bytes is unknown: 1 at
-		 * first. If an attempt with a known number of bytes selects more than
-		 * nr_had buffers, nr_had becomes their number.
+		 * how many buffers to select if the number of bytes to transfer is
+		 * unknown; 1 at first. If an attempt knows that number, and needs more
+		 * than nr_had buffers, it stores in nr_had how many it selected.
 		 */
 		nr_had;
 	/* bytes that the socket still has after a receive; 0: unknown */

@@ -139,8 +139,8 @@ struct uaio_uring {
 	/* IOSQE_CQE_SKIP_SUCCESS was used, so IOSQE_IO_DRAIN is now refused */
 	bool is_without_drains;
 	/*
-	 * a drain was submitted: the first request after the drain starts late
-	 * (add_linked())
+	 * a drain was submitted: the first request that is submitted once the drain is
+	 * complete starts only when the call that submits it ends (add_linked())
 	 */
 	bool was_drained;
 	/* submissions need prepare_rare() (sq.c) even without flags */
@@ -195,7 +195,10 @@ struct uaio_uring {
 	/* the note of the poll that is being changed: cancel.h */
 	const struct uaio_uring_note *updating;
 	bool is_updating;
-	/* the completion of the poll that is being changed was hidden from the client */
+	/*
+	 * poll.c changes a poll by cancelling it and submitting it again. True: note.c
+	 * has left out the completion (ECANCELED) of the cancelled poll.
+	 */
 	bool was_hidden;
 	uint64_t nr_done;
 	struct uaio_uring_overflow *first_over, *last_over; /* owns */

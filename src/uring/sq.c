@@ -278,9 +278,9 @@ static bool begins_later(const struct uaio_uring_entry *entry)
 }
 
 /*
- * Add a request that is linked, follows a drain, or begins later (begins_later()). As in
- * the kernel, the first request submitted after a drain starts when the submitting call
- * ends, even if the drain is over.
+ * Add a request that is linked, follows a drain, or must not start before the submitting
+ * call ends (begins_later()). As in the kernel, the first request that is submitted once
+ * a drain is complete also starts only when the submitting call ends.
  */
 static __attribute__((noinline)) int add_linked(struct call *call,
 						struct uaio_uring_entry *entry,
@@ -558,7 +558,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 		return 0;
 	call.ring = ring;
 	/*
-	 * relaxed: if this load misses a new bell, its maker settles that bell (bell.h)
+	 * relaxed: if this load misses a new bell, the bell's maker updates it (bell.h)
 	 */
 	call.is_signalled = ring->eventfd || load_relaxed(&ring->bell) >= 0;
 	/* relaxed: timeouts may count a completion that is posted just now, or not */

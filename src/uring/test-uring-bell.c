@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Bells: a ring's bell is the eventfd that is polled in place of the ring (bell.h).
- * Each post rings the bell. To settle a bell is to make it report whether its ring has
- * completions; threads do this before they poll.
+ * Each post rings the bell. To settle a bell is to make the eventfd readable exactly if
+ * its ring has completions; threads do this before they poll.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static int add(int epoll, int fd, uint32_t events)
 }
 
 /*
- * Poll without settling the bells, like a thread that is asleep when the bell rings.
+ * Poll without updating the bells, like a thread that is asleep when the bell rings.
  * Return: the events of the one ready descriptor; 0 if none is ready.
  */
 static uint32_t told_asleep(int epoll, int timeout_ms)
@@ -67,7 +67,7 @@ static uint32_t told_asleep(int epoll, int timeout_ms)
 }
 
 /*
- * Settle the bells, then poll, like a thread that begins to sleep now.
+ * Update the bells to match their rings, then poll, like a thread that begins to sleep.
  * Return: the events of the one ready descriptor; 0 if none is ready.
  */
 static uint32_t told(int epoll, int timeout_ms)
@@ -186,7 +186,7 @@ static void a_client_that_moves_its_head_back_is_told(void **state)
 
 enum { NR_IDLE = 64 };
 
-/* Return: how many rings a thread must settle now before it polls. */
+/* Return: how many rings' bells a thread must update now before it polls. */
 static uint32_t nr_settled(void)
 {
 	uint32_t nr = load_relaxed(&uaio_uring_bells_nr_settled);
@@ -196,8 +196,8 @@ static uint32_t nr_settled(void)
 }
 
 /*
- * Three of many rings get a completion. The client consumes the completion of ring 9
- * first. Threads settle only the bells of rings with completions.
+ * Rings 5, 9 and 7 of many get a completion each. The client consumes that of ring 9
+ * first. Before polling, a thread updates only the bells of rings with completions.
  */
 static void only_rings_with_completions_are_settled(void **state)
 {
@@ -223,7 +223,7 @@ static void only_rings_with_completions_are_settled(void **state)
 	assert_true(is_rung(bells[5]) && is_rung(bells[7]));
 	assert_got(&rings[5], 1, 0);
 	/*
-	 * Closing a ring removes it from the list of rings whose bells to settle.
+	 * Closing a ring removes it from the list of rings whose bells must be updated.
 	 */
 	client_close(&rings[7]);
 	assert_int_equal(nr_settled(), 1);
@@ -242,8 +242,8 @@ static int post_to_the_parents_ring(void)
 }
 
 /*
- * Other processes do not ring a shared ring's bell, so each thread settles the bell
- * before it sleeps.
+ * Other processes do not ring a shared ring's bell, so each thread makes the bell match
+ * the ring before it sleeps.
  */
 static void a_shared_ring_is_always_settled(void **state)
 {
@@ -451,7 +451,7 @@ static void a_child_leaves_its_parents_bell_alone(void **state)
 }
 
 /*
- * Some threads consume completions while others settle bells: no waiting thread misses
+ * Some threads consume completions while others update bells: no waiting thread misses
  * its wake-up
  */
 
@@ -577,7 +577,7 @@ static void rings_go_while_they_are_polled(void **state)
 	for (int i = 0; i < NR_TAKERS; i++)
 		assert_int_equal(unit_thread_join(&threads[i]), 0);
 	/*
-	 * A thread that settled bells may have kept the rings that were closed last.
+	 * A thread that updated bells may have kept the rings that were closed last.
 	 * The library frees them when it makes a ring.
 	 */
 	client_open(&client, 4, plain);

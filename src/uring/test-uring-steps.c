@@ -234,7 +234,7 @@ static bool is_rung(void)
 }
 
 /*
- * Settle the bell.
+ * Make the bell match its ring.
  * Return: false if the ring has a completion but the bell is not readable; else true.
  */
 static long look_at_bell(void *arg)
@@ -267,7 +267,7 @@ static void a_bell_is_rung_when_a_completion_is_seen(void **state)
 	unit_step_through(&stepping);
 }
 
-/* Consume a completion, and settle the bell. Return: whether there was a completion. */
+/* Consume a completion, and update the bell. Return: whether there was a completion. */
 static long take_and_settle(void *arg)
 {
 	const bool is_there = unread(&client);

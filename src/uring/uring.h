@@ -36,9 +36,10 @@ long uaio_uring_register(uint32_t fd, uint32_t opcode, void *arg,
 bool uaio_uring_owns(uint32_t fd, bool is_registered);
 
 /*
- * Return: whether the library serves an io_uring_register() call that names no ring (fd
- * is -1). It serves a message to a ring of the library, and a message that cannot be
- * read.
+ * Return: whether the library serves an io_uring_register() call whose fd is -1. It
+ * serves only IORING_REGISTER_SEND_MSG_RING, a message to the ring that the entry at
+ * arg names: if this is a ring of the library, or if the entry cannot be read (the call
+ * then fails).
  */
 bool uaio_uring_owns_message(uint32_t fd, uint32_t opcode, const void *arg);
 
