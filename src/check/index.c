@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Index: finds pieces of requests' memory by address
+ * Index: finds the memory of requests by address
  *
- * A small piece is in the bucket of its first page. So a search visits the buckets of
+ * A piece is a range of memory that a request uses, such as a vector. If a piece has
+ * few pages, it is in the bucket of its first page. So a search visits the buckets of
  * the searched pages and of a few pages before them. Large pieces are in a separate
  * list. Counters, which are read without the lock, show whether a piece may be near a
  * page. For most calls of free() the counters show that no piece is near, and no search

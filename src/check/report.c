@@ -3,11 +3,11 @@
  * Writes reports: each is a few lines of text, appended to the file DIR/PID by one
  * write
  *
- * Tabs separate the fields of a line. The first field says what the line is. Lines of a
- * report: report, what, thread, request, other, stack, frame and end. When the process
- * makes its first request, it writes the line begun; when it ends, a line summary.
- * `uaio check` reads the file, and shows it to its user. tool/check/reports.c explains
- * the fields.
+ * Tabs separate the fields of a line. The first field is the type of the line. A report
+ * has lines of the types "report", "what", "thread", "request", "other", "stack",
+ * "frame" and "end". When the process makes its first request, it writes a line of type
+ * "begun"; when it ends, a line of type "summary". `uaio check` reads the file, and
+ * shows it to its user. tool/check/reports.c explains the fields.
  *
  * For each place in the program, a process reports each kind of error only once.
  *

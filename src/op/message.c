@@ -360,10 +360,11 @@ static bool has_nothing(int fd)
 }
 
 /*
- * Called if a multishot receive finds no buffer.
- * Return: whether the request waits until there is something to receive, as in the
- * kernel's io_uring. Before the first shot, the request waits if a worker makes its
- * calls. Before later shots, it waits if the socket is a stream.
+ * Called if a multishot receive finds no provided buffer.
+ * Return: whether the request waits while the socket is empty; otherwise it fails at
+ * once with ENOBUFS. As in the kernel's io_uring, a request that has received nothing
+ * yet waits if a worker makes its calls. If it has received data before, it waits if
+ * the socket is a stream.
  */
 static bool waits_first(const struct uaio_sqe *sqe, bool is_stream)
 {

@@ -76,9 +76,9 @@ uint32_t uaio_patch_loads(void);
 bool uaio_patch_has_loaded(void);
 
 /*
- * Return: whether the object that contains addr has, or may have, an unpatched call
- * site of io_uring_enter. If some site in any object is not patched, this searches the
- * object's code.
+ * Return: whether the loaded object (program or library) that contains addr has, or may
+ * have, an unpatched call site of io_uring_enter. Cheap if all call sites of all
+ * objects are patched; otherwise this function searches the code of the object at addr.
  */
 bool uaio_patch_has_left(const void *addr);
 

@@ -109,10 +109,11 @@ static __attribute__((noinline)) struct attender *make(void)
 }
 
 /*
- * Return: how many queues a thread may serve in one sleep. If the library cannot make
- * signal handlers end the sleep, a handler may delay the thread, or leave the sleep by
- * siglongjmp(). Meanwhile no thread would serve the queues, so the thread may serve
- * only one (I5).
+ * Return: how many queues a thread may serve in one sleep. If the library defers the
+ * program's signal handlers (sleepcall.h), the sleep ends before a handler runs.
+ * Otherwise the handler runs inside the sleep, and may run for long, or leave the sleep
+ * by siglongjmp(). Meanwhile no thread serves the queues, so the thread may serve only
+ * one (I5).
  */
 static unsigned max_nr(void)
 {
