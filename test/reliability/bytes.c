@@ -3,12 +3,12 @@
  * bytes [--seed S] [--seconds N]: sends streams of bytes by io_uring; each byte must
  * arrive in its place
  *
- * The program runs one scenario (a "world") after another. Each has NR_PAIRS streams. A
- * stream has a sender and a receiver, each with its own ring and thread. The seed
- * chooses the kind of each stream, and how its sender and receiver move bytes. The value
- * of each byte follows from its position. The receiver checks every byte. In the end it
- * must have got as many bytes as the sender's completions report. Each world must close
- * all its descriptors.
+ * The program runs one scenario after another. Each has NR_PAIRS streams. A stream has
+ * a sender and a receiver, each with its own ring and thread. The seed chooses the kind
+ * of each stream, and how its sender and receiver move bytes. The value of each byte
+ * follows from its position. The receiver checks every byte. In the end it must have
+ * got as many bytes as the sender's completions report. Each scenario must close all
+ * its descriptors.
  *
  * The program makes io_uring's system calls itself. So it tests the kernel's io_uring,
  * or that of a preloaded library.
@@ -36,7 +36,7 @@ enum {
 	NR_PAIRS = 2,
 	RING = 16,
 	HANG_S = 120,
-	/* most bytes of a stream in a world; on average, half of that */
+	/* most bytes of a stream in a scenario; on average, half of that */
 	WORLD_BYTES = 48 << 20,
 	CHUNK = 64 << 10, /* most bytes in a send */
 	NR_CHUNKS = 8,    /* most sends in a chain */
@@ -478,7 +478,7 @@ static void *receive_all(void *arg)
 }
 
 /*
- * worlds
+ * scenarios
  */
 
 static void connect_tcp(int fds[2])
@@ -573,8 +573,8 @@ static int64_t now_ns(void)
 }
 
 /*
- * Return: the lowest free descriptor. If a world leaves a descriptor open, a later call
- * returns a higher one.
+ * Return: the lowest free descriptor. If a scenario leaves a descriptor open, a later
+ * call returns a higher one.
  */
 static int lowest_free(void)
 {

@@ -11,14 +11,15 @@
 
 enum {
 	/*
-	 * usage may grow in the first worlds (scenarios), but not after this many
+	 * usage may grow in the first scenarios, but not after this many
 	 */
 	NR_WARM = 4,
 	NR_SAMPLES = 1 << 12,
 	/*
-	 * If a world needs more requests at a time than each earlier world, the
-	 * library's pools grow. They grow by up to 0.8 MiB in the first 50 worlds, and
-	 * then rarely. So check memory only after enough worlds, and allow a margin.
+	 * If a scenario needs more requests at a time than each earlier scenario, the
+	 * library's pools grow. They grow by up to 0.8 MiB in the first 50 scenarios,
+	 * and then rarely. So check memory only after enough scenarios, and allow a
+	 * margin.
 	 */
 	NR_THIRD_MIN = 32,
 	MARGIN_KIB = 1024,
@@ -110,8 +111,8 @@ static unsigned larger(unsigned a, unsigned b)
 }
 
 /*
- * After each world, the process may use no more than after the first few. Closed rings
- * and kernel threads may take a while to disappear, so wait for them.
+ * After each scenario, the process may use no more than after the first few. Closed
+ * rings and kernel threads may take a while to disappear, so wait for them.
  */
 void check_usage(unsigned nr_worlds)
 {
@@ -145,8 +146,8 @@ void check_usage(unsigned nr_worlds)
 }
 
 /*
- * Resident memory in KiB after every n-th world. When the array is full, n doubles, and
- * every other sample is dropped.
+ * Resident memory in KiB after every n-th scenario. When the array is full, n doubles,
+ * and every other sample is dropped.
  */
 static uint32_t samples[NR_SAMPLES];
 static unsigned nr_samples, sampled_each = 1;

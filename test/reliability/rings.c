@@ -3,21 +3,22 @@
  * rings [--seed S] [--seconds N]: threads submit to shared io_uring rings, while other
  * threads disturb them
  *
- * The program runs worlds (scenarios, see rings.h), one after another, for N seconds.
- * In a world, 2 to 4 threads submit random requests to rings that they share and to
- * rings of their own, which they resize. Meanwhile descriptors and registered files are
- * replaced and closed, signals interrupt calls, children are forked, and other rings
- * are made and closed. About a fourth of the worlds run in child processes. There,
- * threads also leave io_uring_enter() by siglongjmp() and are cancelled in it.
+ * The program runs scenarios (struct world of rings.h), one after another, for N
+ * seconds. In a scenario, 2 to 4 threads submit random requests to rings that they
+ * share and to rings of their own, which they resize. Meanwhile descriptors and
+ * registered files are replaced and closed, signals interrupt calls, children are
+ * forked, and other rings are made and closed. About a fourth of the scenarios run in
+ * child processes. There, threads also leave io_uring_enter() by siglongjmp() and are
+ * cancelled in it.
  *
  * The program fails unless all this holds. Each accepted request has one last
  * completion. No request has a result that its kind cannot have. Each byte read has the
  * intended file, offset and version. If two files take turns at the request's
  * descriptor, the byte comes from one of them. Files contain what was written last, and
  * nothing else. Streams lose and repeat no byte. After a request has completed, its
- * memory does not change. After each world the process has no more descriptors,
- * mappings and threads than before. The process's memory does not grow from world to
- * world.
+ * memory does not change. After each scenario the process has no more descriptors,
+ * mappings and threads than before. The process's memory does not grow from scenario to
+ * scenario.
  *
  * The program uses io_uring by system calls. So it tests the io_uring of the kernel, or
  * of a preloaded library. `uaio run --uring=always` sets the variable UAIO_URING. If
@@ -43,7 +44,7 @@
 #include "clock.h"
 
 enum {
-	PATIENCE_S = 120, /* for one world */
+	PATIENCE_S = 120, /* for one scenario */
 	NR_DISTURBERS = 6,
 	ENTRIES = 32,
 	FILE_BYTES = NR_BLOCKS * BLOCK,
@@ -124,7 +125,7 @@ void unlock(pthread_mutex_t *mutex)
 	require(pthread_mutex_unlock(mutex) == 0, "pthread_mutex_unlock()");
 }
 
-/* The files, which all worlds (scenarios) use */
+/* The files, which all scenarios use */
 
 static uint64_t content[FILE_BYTES / 8];
 
@@ -252,7 +253,7 @@ static void open_listener(void)
 }
 
 /*
- * Worlds
+ * Scenarios
  */
 
 /*
@@ -310,7 +311,7 @@ static void start(pthread_t *ret, void *(*function)(void *), void *arg)
 }
 
 /*
- * Choose which threads disturb this world, and start them.
+ * Choose which threads disturb this scenario, and start them.
  * Return: how many.
  */
 static unsigned start_disturbers(struct thread *chance,
@@ -405,7 +406,7 @@ static void play(struct thread *chance)
 }
 
 /*
- * Run a world in a child process, because cancelled threads leave resources behind
+ * Run a scenario in a child process, because cancelled threads leave resources behind
  * until the process ends.
  */
 static void play_in_child(struct thread *chance)

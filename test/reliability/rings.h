@@ -2,10 +2,10 @@
 /*
  * What the parts of the program `rings` share
  *
- * A world is one scenario: a few rings, files and streams, threads that submit requests
- * to the rings, and threads that disturb them. A request occupies a slot from its
- * submission until its last completion. Its user_data contains the world, the ring, how
- * often the slot was used, and the slot.
+ * struct world describes one scenario: a few rings, files and streams, threads that
+ * submit requests to the rings, and threads that disturb them. A request occupies a
+ * slot from its submission until its last completion. Its user_data contains the
+ * scenario, the ring, how often the slot was used, and the slot.
  *
  * Each word of a file contains the file (or pair of files) and the offset to which it
  * belongs, and the version of its block. A block has BLOCK bytes; each slot has a block
@@ -46,7 +46,7 @@ enum {
 	NR_STREAMS = 4,  /* two pipes and two pairs of sockets */
 	NR_BUFFERS = 32, /* provided buffers in each ring */
 	GROUP = 1,
-	NR_MULTI = 12, /* most multishot requests in a world at a time */
+	NR_MULTI = 12, /* most multishot requests in a scenario at a time */
 	BATCH_MAX = 16,
 	NR_CLOSING = 64,
 	NR_DESCRIPTORS = 1024, /* limit of the process's descriptors */
@@ -227,7 +227,7 @@ struct world {
 	struct thread threads[NR_THREADS_MAX];
 
 	/* atomic */
-	uint32_t is_over; /* the world ends, so the disturbing threads end */
+	uint32_t is_over; /* the scenario ends, so the disturbing threads end */
 	uint32_t nr_multi;
 
 	pthread_mutex_t closing_lock;
@@ -236,7 +236,7 @@ struct world {
 	unsigned nr_closing;
 };
 
-/* Shared by all worlds, including those that run in child processes */
+/* Shared by all scenarios, including those that run in child processes */
 struct record {
 	/* atomic */
 	uint64_t nr_completed;
@@ -391,7 +391,7 @@ void begin_batch(struct batch *batch, struct thread *thread, struct ring *ring,
  */
 unsigned settle(struct batch *batch);
 
-/* rings-disturb.c: functions of threads, which run until the world ends */
+/* rings-disturb.c: functions of threads, which run until the scenario ends */
 void *replace_descriptors(void *thread);
 void *send_signals(void *thread);
 void *fork_children(void *thread);
@@ -404,13 +404,13 @@ void open_storm_ring(void);
 void close_storm_ring(void);
 
 /*
- * rings-usage.c. After each world: check that the process uses no more than after the first
- * few worlds.
+ * rings-usage.c. After each scenario: check that the process uses no more than after
+ * the first few scenarios.
  */
 void check_usage(unsigned nr_worlds);
 /* Record how much memory is resident. */
 void sample(unsigned nr_worlds);
-/* After the last world: check that memory has not grown from world to world. */
+/* After the last scenario: check that memory has not grown from one to the next. */
 void check_memory(void);
 
 #endif /* RINGS_H */

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Isolated worlds (is_alone): scenarios whose results do not depend on time or
+ * Isolated scenarios (is_alone): those whose results do not depend on time or
  * addresses
  *
- * A world (one scenario, see fuzz.h) has one ring here. In each step it submits one
- * request, or a chain of a few, and waits for the completions. It prints a line for
- * each step: what was submitted, the completions, and a hash of the memory into which
- * requests read. At the end of the world, it prints what its files, pipes and sockets
- * contain.
+ * A scenario (see fuzz.h) has one ring here. In each step it submits one request, or a
+ * chain of a few, and waits for the completions. It prints a line for each step: what
+ * was submitted, the completions, and a hash of the memory into which requests read. At
+ * the end of the scenario, it prints what its files, pipes and sockets contain.
  *
  * If a step takes longer than the PATIENCE of the command line, its line contains
- * `waits`. Then the program cancels the request and ends the world. How the request
+ * `waits`. Then the program cancels the request and ends the scenario. How the request
  * completes depends on time, so that is not printed.
  */
 #undef NDEBUG
@@ -50,7 +49,7 @@ static struct {
 /*
  * A hash. It has NR partial values, each of which takes every NR-th word. With a single
  * value, each word would wait for the one before, and hashing would take half of a
- * world's time.
+ * scenario's time.
  */
 static uint64_t hash(uint64_t start, const void *bytes, size_t nr)
 {
@@ -133,7 +132,7 @@ static int by_text(const void *a, const void *b)
 }
 
 /*
- * The steps of a world
+ * The steps of a scenario
  */
 
 bool await(struct ring *ring, uint64_t patience_us)
@@ -209,7 +208,7 @@ static uint64_t hash_memory(unsigned from)
 	uint64_t value;
 
 	/*
-	 * In a world (scenario) that is traced, do not hash the memory: most of the
+	 * In a scenario that is traced, do not hash the memory: most of the
 	 * trace would consist of the reads for the hash.
 	 */
 	if (kind == KIND_TRACED)
@@ -234,8 +233,9 @@ static void print_noted(unsigned place)
 }
 
 /*
- * Do one step of the world (scenario).
- * Return: whether the world may make a further step: not if this step's requests wait.
+ * Do one step of the scenario.
+ * Return: whether the scenario may make a further step: not if this step's requests
+ * wait.
  */
 static bool step(struct ring *ring, unsigned number, uint64_t patience_us)
 {
@@ -266,7 +266,7 @@ static bool step(struct ring *ring, unsigned number, uint64_t patience_us)
 	return has_ended || kind == KIND_TRACED;
 }
 
-/* The end of a world (scenario): print the contents of its files, pipes and sockets */
+/* The end of a scenario: print the contents of its files, pipes and sockets */
 
 static void print_file(const char *folder, const char *name)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kinds of isolated worlds (scenarios): features that only some of the worlds use.
+ * The kinds of isolated scenarios: features that only some of the scenarios use.
  */
 #undef NDEBUG
 #include "fuzz.h"

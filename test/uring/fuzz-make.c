@@ -3,7 +3,7 @@
  * Fills in a request of any kind, at random
  *
  * First each field gets a random value of its type. Then keep_inside() replaces values
- * that might affect something outside the world (scenario): paths and addresses of
+ * that might affect something outside the scenario: paths and addresses of
  * sockets come from a list, memory is in the arena or not accessible, and lengths on a
  * disk are small.
  */
@@ -190,7 +190,7 @@ void make_arguments(void)
 		strcpy(local->sun_path, i % 3 ? "s" : "t");
 		bytes = sizeof(args.names[i]);
 		/*
-		 * The address of one of the listening sockets of this world (scenario),
+		 * The address of one of the listening sockets of this scenario,
 		 * or port 0 (any).
 		 */
 		if (i % 2) {
@@ -448,7 +448,7 @@ static void inside_command(struct io_uring_sqe *sqe)
 	sqe->fd = socket_fd();
 	sqe->off = any(8) ? any(6) : few_bits();
 	/*
-	 * In isolated worlds (scenarios), replace the kernel's commands that the
+	 * In isolated scenarios, replace the kernel's commands that the
 	 * library lacks by a command that does not exist. So the kernel and the library
 	 * give the same result.
 	 */
@@ -714,7 +714,7 @@ static bool makes_fd(const struct io_uring_sqe *sqe)
 
 /*
  * A bug of the kernel: a zero-copy send with a drain, or queued after one, waits for
- * its own notification, and never ends. So a world (scenario) has either drains or
+ * its own notification, and never ends. So a scenario has either drains or
  * zero-copy sends.
  */
 static void avoid_drains(struct io_uring_sqe *sqe)
@@ -729,7 +729,7 @@ static void avoid_drains(struct io_uring_sqe *sqe)
 
 /*
  * A read or write of an epoll fails in the library, but waits in the kernel. A request
- * that waits for too long ends the world (scenario). So make such requests rare.
+ * that waits for too long ends the scenario. So make such requests rare.
  */
 static void avoid_epolls(struct io_uring_sqe *sqe)
 {

@@ -193,7 +193,7 @@ long make_register(struct ring *ring, uint32_t *ret_opcode)
 			IORING_REGISTER_PBUF_RING }));
 	*ret_opcode = opcode;
 	/*
-	 * Isolated worlds (scenarios) do not make these calls. The library has no NAPI
+	 * Isolated scenarios do not make these calls. The library has no NAPI
 	 * and no zero-copy receives, and the count of an eventfd depends on time.
 	 */
 	if (is_alone && (opcode == 27 || opcode == 28 || opcode == 32 ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Creates and removes the descriptors, the memory and the rings of a world (scenario).
+ * Creates and removes the descriptors, the memory and the rings of a scenario.
  */
 #undef NDEBUG
 #include "fuzz.h"

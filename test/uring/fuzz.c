@@ -2,20 +2,20 @@
 /*
  * Submits random requests of io_uring
  *
- * The requests come in worlds: random scenarios with rings, files, pipes and sockets
+ * The requests come in random scenarios with rings, files, pipes and sockets
  * (fuzz.h). SEED is the seed of the random numbers. The program has two usages.
  *
- * `fuzz SEED COUNT` runs one world after another until COUNT requests were accepted.
+ * `fuzz SEED COUNT` runs one scenario after another until COUNT requests were accepted.
  * The last completion of a request lacks IORING_CQE_F_MORE. The program fails if an
  * accepted request has no last completion, or two; if a completion belongs to no
  * request; if descriptors are left open; or if the process dies.
  *
- * `fuzz SEED PATIENCE FIRST-LAST...` runs the worlds number FIRST to number LAST of the
- * seed. In each step, such a world submits a few requests, and waits for their
- * completions, at most PATIENCE microseconds. These worlds are isolated: their results
- * do not depend on time, and are printed (fuzz-alone.c). fuzz.py compares the results of
- * the kernel with those of the library. A kind of worlds (fuzz-kind.c) may precede the
- * seed, as in skip:1.
+ * `fuzz SEED PATIENCE FIRST-LAST...` runs the scenarios number FIRST to number LAST of
+ * the seed. In each step, such a scenario submits a few requests, and waits for their
+ * completions, at most PATIENCE microseconds. These scenarios are isolated: their
+ * results do not depend on time, and are printed (fuzz-alone.c). fuzz.py compares the
+ * results of the kernel with those of the library. A kind of scenarios (fuzz-kind.c)
+ * may precede the seed, as in skip:1.
  */
 #undef NDEBUG
 #include "fuzz.h"
@@ -252,7 +252,7 @@ void submit(struct ring *ring, uint32_t nr)
 	(void)uring_publish(&ring->uring);
 }
 
-/* The end of a world (scenario): all requests are cancelled, and must end */
+/* The end of a scenario: all requests are cancelled, and must end */
 
 static void cancel_all(struct ring *ring)
 {
@@ -408,8 +408,8 @@ static void run(uint64_t count)
 }
 
 /*
- * Run isolated worlds (scenarios). The random numbers of each world depend only on the
- * seed and on the world's number, not on earlier worlds.
+ * Run isolated scenarios. The random numbers of each scenario depend only on the
+ * seed and on the scenario's number, not on earlier scenarios.
  */
 static void run_alone(uint64_t first, uint64_t last, uint64_t patience_us)
 {

@@ -2,11 +2,12 @@
 /*
  * Shared by the files of the program `fuzz`
  *
- * A world is one scenario: a few rings, and the things that requests on them may use.
- * These are descriptors of all kinds, paths in the program's own directory, addresses,
- * arguments. fuzz-make.c combines these at random in requests. The kernel or the
- * library refuses many of the requests, and none affects anything outside the world. At
- * the end of a world, the program removes everything that belongs to it.
+ * struct world describes one scenario: a few rings, and the things that requests on
+ * them may use. These are descriptors of all kinds, paths in the program's own
+ * directory, addresses, arguments. fuzz-make.c combines these at random in requests.
+ * The kernel or the library refuses many of the requests, and none affects anything
+ * outside the scenario. At the end of a scenario, the program removes everything that
+ * belongs to it.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -31,7 +32,7 @@
 #define EXTRA (UINT64_C(1) << 63)
 
 /*
- * Kinds of isolated worlds, that is, of scenarios (fuzz-kind.c). Each kind has the
+ * Kinds of isolated scenarios (fuzz-kind.c). Each kind has the
  * features of KIND_PLAIN, and those that its comment names.
  */
 enum kind {
@@ -46,7 +47,7 @@ enum kind {
 enum {
 	NR_RINGS = 3,
 	NR_FDS_MAX = 64,
-	NR_REQUESTS = 4096, /* most requests of one world */
+	NR_REQUESTS = 4096, /* most requests of one scenario */
 	ARENA = 1 << 18,
 	/*
 	 * size of a gap without access after the arena; 2 * GAP readable bytes follow
@@ -89,13 +90,13 @@ struct world {
 extern struct world world;
 extern char *arena; /* ARENA bytes for requests; no access before and after */
 /*
- * NR_ARRAYS arrays of ARRAY bytes. In an isolated world (scenario), each ring of
+ * NR_ARRAYS arrays of ARRAY bytes. In an isolated scenario, each ring of
  * provided buffers is in one of these arrays. No request reads data into the arrays, so
  * the client's entries must stay unchanged.
  */
 extern char *arrays;
 /*
- * The world (scenario) is isolated: it has few requests at a time, and its results do
+ * The scenario is isolated: it has few requests at a time, and its results do
  * not depend on time.
  */
 extern bool is_alone;
@@ -115,7 +116,7 @@ void take_all(struct ring *ring);
 void finish(struct ring *ring);
 
 /*
- * fuzz-alone.c: runs an isolated world (scenario), and records how its requests
+ * fuzz-alone.c: runs an isolated scenario, and records how its requests
  * complete
  */
 void live_alone(uint64_t patience_us);
@@ -140,9 +141,9 @@ bool parse_seed(const char *text, uint64_t *ret_seed);
 bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us);
 
 /*
- * KIND_TRACED. The program stores to one of these marks before a world (scenario),
+ * KIND_TRACED. The program stores to one of these marks before a scenario,
  * before each submission, and after its completions. So a trace of its memory accesses
- * shows these moments. print_traced() prints the addresses of the data that a world
+ * shows these moments. print_traced() prints the addresses of the data that a scenario
  * submits.
  */
 enum mark { MARK_WORLD, MARK_BEGIN, MARK_END, NR_MARKS };
@@ -150,7 +151,7 @@ enum mark { MARK_WORLD, MARK_BEGIN, MARK_END, NR_MARKS };
 void make_mark(enum mark mark);
 void print_traced(const struct ring *ring);
 
-/* fuzz-world.c: what belongs to a world (scenario) */
+/* fuzz-world.c: what belongs to a scenario */
 void close_fd(int fd);
 void make_memory(void);
 void make_world(void);
