@@ -23,7 +23,7 @@
 
 enum { DOOR_NR_SQES = 64, DOOR_NR_CQES = 128 };
 
-/* Operations. "memory" and "place" are members of struct door_sqe. */
+/* Operations. Their comments name members of struct door_sqe, as sqe.memory. */
 enum door_what {
 	DOOR_READ,
 	DOOR_READV,
@@ -31,12 +31,12 @@ enum door_what {
 	DOOR_SYNC,
 	DOOR_POLL,
 	DOOR_NOP,
-	DOOR_OPEN,  /* memory: the path; place: the flags of open() */
-	DOOR_TIMER, /* place: nanoseconds from now on */
+	DOOR_OPEN, /* sqe.memory is the path, sqe.place has the flags of open() */
+	DOOR_TIMER, /* expires sqe.place nanoseconds from now */
 	/* like DOOR_TIMER; the timer limits the previous request of a chain */
 	DOOR_LINK_TIMER,
-	DOOR_CANCEL, /* place: the tag of the request to cancel */
-	DOOR_CORE,   /* memory: a struct uaio_sqe for the engine */
+	DOOR_CANCEL, /* sqe.place is the tag of the request to cancel */
+	DOOR_CORE,   /* sqe.memory is a struct uaio_sqe for the engine */
 	DOOR_NR_WHATS,
 };
 

@@ -60,9 +60,10 @@ static struct files open_files(void)
 }
 
 /*
- * Read the only byte from a pipe.
- * Return: whether an aio_read of the empty pipe occupies a thread. Before Linux 6.4 it
- * does, because pipes refuse RWF_NOWAIT.
+ * Read the only byte from the pipe, so that the pipe is empty. Then try to read without
+ * blocking.
+ * Return: whether the pipe refuses RWF_NOWAIT, as before Linux 6.4. If so, an aio_read
+ * of the empty pipe blocks, and therefore occupies a thread.
  */
 static bool pipe_takes_thread(int end)
 {

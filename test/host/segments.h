@@ -50,11 +50,12 @@ extern int fd;           /* of slow/file, opened with O_DIRECT */
 extern struct iocb iocb; /* the request that was submitted last */
 
 /*
- * segments_start() and segments_stop() are the setup and teardown of each test.
- * segments_start() also starts the library; open_file() does not.
+ * The setup and teardown of each test. The setup starts the library, opens and fills
+ * the file, and makes the context.
  */
 int segments_start(void **state);
 int segments_stop(void **state);
+/* Open slow/file, and store its descriptor in fd. */
 void open_file(void);
 /*
  * Fill the file with the old content, which differs from the content that requests

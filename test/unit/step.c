@@ -39,8 +39,9 @@ static struct {
 
 	/* atomic */
 	uint32_t intrudes; /* the intruder's thread may begin */
-	uint32_t is_held;  /* the victim's thread is held, or was */
-	uint32_t goes_on;  /* the victim's thread may continue */
+	/* the victim's thread has been held since run_both() last cleared this */
+	uint32_t is_held;
+	uint32_t goes_on; /* the victim's thread may continue */
 	/* the thread for which await_stop() waits has returned */
 	uint32_t is_through;
 } step;
