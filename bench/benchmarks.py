@@ -443,18 +443,18 @@ def document(results: Results, note: str) -> str:
                  _prose("Servers on three runtimes have 1000 or 10 000 connections. "
                         "Each runs on the kernel's io_uring; on uaio, where io_uring "
                         "fails with EPERM; and on epoll. The servers on epoll use "
-                        "tokio itself, Netty's default transport, and Node with "
-                        "UV_USE_IO_URING=0.",
+                        "tokio without tokio-uring, Netty's default transport, and "
+                        "Node with UV_USE_IO_URING=0.",
                         _runtimes(results),
                         "Node uses io_uring only for files, and always epoll for "
                         "sockets. A request is a message of 64 bytes, which the server "
                         "sends back, or an HTTP GET of 100 to 163 bytes. Each client "
                         "waits for an answer before its next request, so the mean "
                         "latency is the number of clients divided by the rate. One "
-                        "thread runs all clients and compares every byte. If it uses "
-                        "more than 90 % of its processor, it limits the rate; compare "
-                        "the server's CPU time then. Memory does not include pages of "
-                        "files.",
+                        "thread runs all clients and compares every byte. If this "
+                        "thread uses more than 90 % of its processor, it, not the "
+                        "server, limits the rate; compare the server's CPU time then. "
+                        "Memory does not include pages of files.",
                         _machine_of(results, "servers-tokio.rate")),
                  _prose(SERVERS_PROFILE), _served(results)),
         _section("Programs that no library can be loaded into",
