@@ -227,17 +227,19 @@ SERVERS = {"tokio": "tokio-uring", "netty": "Netty", "node": "Node"}
 TRANSPORTS = ("io_uring", "uaio", "epoll")
 
 
-SERVERS_PROFILE = (
-    "If a server receives into an incremental buffer ring, as Netty's does, uaio is "
-    "clearly slower than the kernel: it makes more system calls. In these "
-    "measurements, an echo with 1000 connections takes 5 system calls; with epoll, it "
-    "takes 2. Two of the 5 are recvfrom, of which one finds nothing, and one is "
-    "sendto. One checks whether the program's memory is writable (`uaio_can_write`, a "
-    "futex call that changes nothing). One checks whether the descriptor still is the "
-    "same socket (epoll_ctl). A library thread makes many of these calls while the "
-    "program does something else, and then wakes the program. tokio-uring has a "
-    "request for each receive, which takes 2 to 3 system calls per message. These are "
-    "sends, receives, some of which find nothing, and calls that report completions.")
+SERVERS_PROFILE = """\
+- If a server receives into an incremental buffer ring, as Netty's does, uaio is
+  clearly slower than the kernel's io_uring, because uaio makes more system
+  calls. With 1000 connections, an echo takes 2 calls on epoll, and 5 on uaio:
+  - two recvfrom, of which one finds nothing
+  - one sendto
+  - one futex call, which checks whether the program's memory is writable
+  - one epoll_ctl, which checks whether the descriptor still is the same socket
+- A thread of the library makes many of these 5 calls while the program does
+  something else, and then wakes the program.
+- tokio-uring submits a request for each receive. A message takes 2 to 3 system
+  calls: a send, receives, some of which find nothing, and calls that report
+  completions."""
 
 
 def _servers(results: Results, *figures: str) -> list[tuple[str, str, list[ReadTable]]]:
@@ -254,7 +256,7 @@ def _runtimes(results: Results) -> str:
     """The versions of the runtimes."""
     found = [rate.beside[0] for name in SERVERS
              if (rate := results.table(f"servers-{name}.rate")) and rate.beside]
-    return f"{'; '.join(found)}." if found else ""
+    return f"Versions: {'; '.join(found)}." if found else ""
 
 
 def _served(results: Results) -> str:
@@ -428,9 +430,9 @@ def document(results: Results, note: str) -> str:
                  _prose("One program, which makes io_uring's three system calls "
                         "itself, runs on the kernel's io_uring and, by "
                         "`--uring=always`, on uaio. Its requests are no-ops, or 4 KiB "
-                        "reads from the page cache. DEFER_TASKRUN is the kernel's best "
-                        "way to set up a ring. Plain calls are `pread`, or `getppid` "
-                        "for a no-op.",
+                        "reads from the page cache. The column DEFER_TASKRUN "
+                        "shows rings with this flag, the kernel's fastest. Plain "
+                        "calls are `pread`, or `getppid` for a no-op.",
                         _machine_of(results, "uring.rate")), _uring(results)),
         _section("A server of io_uring where it is refused",
                  _prose("A server echoes messages of 64 bytes, on the kernel's "
@@ -456,14 +458,15 @@ def document(results: Results, note: str) -> str:
                         "server, limits the rate; compare the server's CPU time then. "
                         "Memory does not include pages of files.",
                         _machine_of(results, "servers-tokio.rate")),
-                 _prose(SERVERS_PROFILE), _served(results)),
+                 SERVERS_PROFILE, _served(results)),
         _section("Programs that no library can be loaded into",
                  _prose("A static program makes system calls under `uaio run --trap`. "
-                        "*added* is the time beyond that of the same call without the "
-                        "trap. If the library executes the call, it is the time beyond "
-                        "`syscall(2)` with the library loaded. A jump replaces a "
-                        "`syscall` instruction; *a place that stays* is an instruction "
-                        "that is not replaced."),
+                        "Rows *added* show how much longer a call takes than without "
+                        "the trap. A call that the library executes is compared with "
+                        "`syscall(2)` in a program that loads the library. *At a jump*: "
+                        "the library has replaced the `syscall` instruction by a jump. "
+                        "*A place that stays*: the instruction is not replaced, so it "
+                        "raises a signal."),
                  _trap(results)),
         _section("Traced programs",
                  _prose("fio runs under `uaio trace`, which writes a line for each "

@@ -52,9 +52,10 @@ def of_control(rows: Iterable[ReadRow]) -> str:
     most = max(control.max for control in controls)
     told = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" \
         else f"{low:.2f} to {high:.2f}"
-    return ("As a control, each round measures the peer, with which the others are "
-            f"compared, twice. The ratio of its two runs was {told} (single rounds "
-            f"{least:.2f}–{most:.2f}). A difference within that range means nothing.")
+    return ("The peer is the variant with which the others are compared. As a "
+            "control, each round measures the peer twice. The ratio of the two "
+            f"measurements was {told} (single rounds {least:.2f}–"
+            f"{most:.2f}). A difference within that range means nothing.")
 
 
 VERDICTS = {
