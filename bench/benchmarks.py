@@ -228,18 +228,14 @@ TRANSPORTS = ("io_uring", "uaio", "epoll")
 
 
 SERVERS_PROFILE = """\
-- If a server receives into an incremental buffer ring, as Netty's does, uaio is
-  clearly slower than the kernel's io_uring, because uaio makes more system
-  calls. With 1000 connections, an echo takes 2 calls on epoll, and 5 on uaio:
-  - two recvfrom, of which one finds nothing
-  - one sendto
-  - one futex call, which checks whether the program's memory is writable
-  - one epoll_ctl, which checks whether the descriptor still is the same socket
-- A thread of the library makes many of these 5 calls while the program does
-  something else, and then wakes the program.
-- tokio-uring submits a request for each receive. A message takes 2 to 3 system
-  calls: a send, receives, some of which find nothing, and calls that report
-  completions."""
+If a server receives into an incremental buffer ring, as Netty's does, uaio is
+clearly slower than the kernel's io_uring, because uaio makes more system calls.
+With 1000 connections, an echo takes 2 calls on epoll, and 5 on uaio:
+
+- two recvfrom, of which one finds nothing
+- one sendto
+- one futex call, which checks whether the program's memory is writable
+- one epoll_ctl, which checks whether the descriptor still is the same socket"""
 
 
 def _servers(results: Results, *figures: str) -> list[tuple[str, str, list[ReadTable]]]:
