@@ -41,7 +41,8 @@ const struct difference differs_flag_refused = {
 	.text = "If a file does not support a request's `aio_rw_flags`, the "
 		"request may fail with another error than in the kernel, such "
 		"as EBADF. io_submit may return EOPNOTSUPP where the kernel "
-		"has it in the event. A request of 0 bytes succeeds.",
+		"has it in the event. A request of 0 bytes with such a flag "
+		"succeeds.",
 };
 
 const struct difference differs_strict = {
@@ -52,7 +53,8 @@ const struct difference differs_strict = {
 		"iovecs, event arrays and timeouts. A pointer to an unmapped "
 		"signal mask may go unnoticed. NULL, kernel addresses and bad "
 		"data buffers still give EFAULT. With `UAIO_STRICT=1`, all bad "
-		"pointers do, at the cost of a system call for each check.",
+		"pointers give EFAULT, at the cost of a system call for each "
+		"check.",
 	.unless = "UAIO_STRICT=1",
 };
 
@@ -88,11 +90,11 @@ const struct difference differs_not_blocked = {
 
 const struct difference differs_fifo_packets = {
 	.title = "A FIFO opened by its path is read as a stream",
-	.text = "If a writer puts a FIFO into packet mode (O_DIRECT by fcntl), "
-		"a read may return several packets as one. If the "
-		"program has opened a FIFO by its path, the library reads by "
-		"vmsplice(2), which hides packet boundaries. To keep packets "
-		"apart, use a seqpacket socket or pipe2(O_DIRECT).",
+	.text = "If the program has opened a FIFO by its path, the library "
+		"reads the FIFO by vmsplice(2), which hides packet boundaries. "
+		"So if a writer puts the FIFO into packet mode (O_DIRECT by "
+		"fcntl), a read may return several packets as one. To keep "
+		"packets apart, use a seqpacket socket or pipe2(O_DIRECT).",
 };
 
 const struct difference differs_signals = {
@@ -120,9 +122,9 @@ const struct difference differs_segments = {
 		"number of bytes before that part. Only if there are none, the "
 		"event has the error. Submit the rest again: the new request "
 		"reports the error. The kernel, too, reports the bytes on "
-		"btrfs, but only the error on ext4 and XFS. Causes are bad "
-		"memory, a full file system, or an RLIMIT_FSIZE inside a "
-		"block.\n"
+		"btrfs, but only the error on ext4 and XFS. A part may fail "
+		"because of bad memory, a full file system, or an RLIMIT_FSIZE "
+		"inside a block.\n"
 		"The library may execute a large direct request in segments. "
 		"If the file is truncated meanwhile, some segments may see the "
 		"old size, and others the new size. `UAIO_SEGMENTS=1` turns "
@@ -147,11 +149,11 @@ const struct difference differs_head = {
 
 const struct difference differs_ring_memory = {
 	.title = "A ring's memory belongs to the library",
-	.text = "After io_destroy, the pages of a kernel AIO ring stay mapped; "
-		"after mremap(2), also at the old address. The library reuses "
-		"these pages, but never unmaps them. Unused slots may hold "
-		"events of an older context: read only from the head to the "
-		"tail.",
+	.text = "After io_destroy, the pages of a kernel AIO ring stay mapped. "
+		"If the program has moved the ring by mremap(2), the pages at "
+		"the old address stay mapped, too. The library reuses these "
+		"pages, but never unmaps them. Unused slots may hold events of "
+		"an older context: read only from the head to the tail.",
 };
 
 const struct difference differs_threads = {
@@ -168,7 +170,7 @@ const struct difference differs_threads = {
 		"signal mask, or a read that blocks a thread, uses the "
 		"descriptor.\n"
 		"If main() ends by pthread_exit, the process ends only when "
-		"library threads have been idle for five to ten seconds.\n"
+		"the library threads end, after five to ten idle seconds.\n"
 		"While library threads exist, setns(2) to a mount or user "
 		"namespace, and unshare(2) with CLONE_NEWUSER, fail with "
 		"EINVAL. Call them before the first request that waits, or ten "
@@ -236,18 +238,17 @@ const struct difference differs_ring_hint = {
 
 const struct difference differs_ring_first = {
 	.title = "A receive or accept that polls first keeps its place",
-	.text = "A receive or accept with IORING_RECVSEND_POLL_FIRST keeps its "
-		"place among the requests of its socket. It waits for older "
-		"requests, and later requests wait for it. In the kernel it "
-		"begins after the other requests of its submission, and delays "
-		"none. In the library, a send with the flag also begins after "
-		"the other requests of its submission, but later sends wait "
-		"for it.\n"
+	.text = "A receive or accept with IORING_RECVSEND_POLL_FIRST waits for "
+		"older requests of its socket, and later ones wait for it. In "
+		"the kernel, it begins after the other requests of its "
+		"submission, and no request waits for it. A send with the flag "
+		"begins after the other requests of its submission, as in the "
+		"kernel. But in the library later sends wait for it.\n"
 		"A receive with IORING_RECVSEND_POLL_FIRST ignores "
-		"SO_RCVLOWAT, and with MSG_OOB does not poll first. It fails "
-		"at once if its descriptor is no socket, is not open for "
-		"reading, or does not support a flag of the request. Multishot "
-		"requests with IOSQE_ASYNC poll first, by these rules.",
+		"SO_RCVLOWAT. With MSG_OOB it does not poll first. It fails at "
+		"once if its descriptor is no socket, is not open for reading, "
+		"or does not support a flag of the request. These rules also "
+		"hold for multishot requests with IOSQE_ASYNC.",
 };
 
 const struct difference differs_ring_commands = {
@@ -304,8 +305,8 @@ const struct difference differs_ring_child = {
 		"- The child can use registered buffers, without their tags, "
 		"but no registered files, provided buffers or registered "
 		"eventfd.\n"
-		"- If the child polls the ring by an epoll, it must add the "
-		"ring to the epoll again.\n"
+		"- If the child waits for its own completions by an epoll, it "
+		"must add the ring to the epoll again.\n"
 		"- A thread in io_uring_enter sees the other process's "
 		"completions within 50 ms. A wait that began before the fork "
 		"does not see them, nor do epoll_wait, poll and select.",
@@ -364,7 +365,8 @@ static const struct difference differs_ring_limited = {
 		"- A ring of one kind cannot register a ring of the other kind "
 		"(IORING_REGISTER_RING_FDS).\n"
 		"- If a request of a kernel ring polls a library ring "
-		"(POLL_ADD), the poll completes at once.\n"
+		"(POLL_ADD), the poll completes at once, even if the library "
+		"ring is empty.\n"
 		"- If a thread registers rings of both kinds, a ring may get "
 		"another slot than in the kernel, but never a slot in use.\n"
 		"With `--uring=always`, the library makes all rings.",
@@ -376,8 +378,8 @@ static const struct difference differs_time = {
 	.title = "A buffered write may wait for an earlier read",
 	.text = "If a read request is outside the page cache, a later buffered "
 		"write to the same bytes waits for it. So the write's event "
-		"may come late. In the kernel, io_submit waits for the read "
-		"itself.",
+		"may come late. In the kernel, io_submit executes the read "
+		"before it returns.",
 };
 
 static const struct difference differs_cold_read = {
@@ -430,11 +432,11 @@ static const struct difference differs_closing = {
 static const struct difference differs_thread_signals = {
 	.title = "A read of a signalfd may miss a signal to one thread",
 	.text = "A read of a signalfd may miss a signal that pthread_kill sent "
-		"to the submitting thread. Another thread may execute the "
-		"read, and finds only signals to itself or to the process. The "
-		"submitting thread executes the read if it alone waits for the "
-		"context, by io_getevents, or by epoll_wait or poll on the "
-		"context's eventfd (IOCB_FLAG_RESFD).",
+		"to the submitting thread, because another thread may execute "
+		"the read. That thread finds only signals to itself or to the "
+		"process. The submitting thread executes the read if it alone "
+		"waits for the context, by io_getevents, or by epoll_wait or "
+		"poll on the context's eventfd (IOCB_FLAG_RESFD).",
 };
 
 static const struct difference differs_shutdown = {
@@ -465,7 +467,8 @@ static const struct difference differs_handlers = {
 		"with EAGAIN, unless the interrupted call was asleep. _exit "
 		"and exec do not wait for requests. A child that the handler "
 		"forks must not return from it. If the handler leaves by "
-		"siglongjmp, the library's locks stay held.\n"
+		"siglongjmp, the library's locks stay held, so later AIO calls "
+		"may hang.\n"
 		"Do not submit requests in a handler that interrupted malloc: "
 		"a request may need a new thread, and pthread_create calls "
 		"malloc.\n"
@@ -501,33 +504,35 @@ static const struct difference differs_blocking_device = {
 		"has input. If someone else takes the input first, the worker "
 		"blocks, and io_destroy waits for it. The kernel would block "
 		"in io_submit.\n"
-		"The library reopens other terminals through `/proc` with "
+		"The library reopens ordinary terminals through `/proc` with "
 		"O_NONBLOCK, so that no worker blocks. A worker may still "
 		"block in these cases:\n"
 		"- The terminal cannot be reopened: it is exclusive (TIOCEXCL) "
 		"or another user's, or `/proc` is not mounted.\n"
 		"- The terminal is in noncanonical mode, with VMIN above 1 or "
 		"with VTIME.\n"
-		"If input arrives while the process is in the background, a "
-		"read request fails with EIO, or SIGTTIN stops the process. In "
-		"the kernel, a read(2) that began in the foreground goes on.",
+		"If a terminal's input arrives while the process is in the "
+		"background, a waiting read request fails with EIO, or SIGTTIN "
+		"stops the process. In the kernel, a read(2) that began in the "
+		"foreground goes on.",
 };
 
 static const struct difference differs_old_fashion = {
 	.title = "Before Linux 6.9, files that kernel AIO refuses work",
-	.text = "Before Linux 6.9, the library accepts requests that kernel "
-		"AIO refuses, such as reads of `/proc/self/status` or "
-		"`/proc/kmsg`, and writes to `/dev/full`. While the library "
-		"executes a read that never returns, as of `/proc/kmsg`, close "
-		"and io_destroy do not return.",
+	.text = "Before Linux 6.9, the library cannot find out which files "
+		"kernel AIO refuses. So it accepts reads of "
+		"`/proc/self/status` or `/proc/kmsg`, and writes to "
+		"`/dev/full`. While the library executes a read that never "
+		"returns, as of `/proc/kmsg`, close and io_destroy do not "
+		"return.",
 };
 
 static const struct difference differs_unseen = {
 	.title = "Calls that do not go through the C library are not seen",
 	.text = "Static programs and some language runtimes make system calls "
 		"by their own `syscall` instructions. The library replaces "
-		"such instructions for io_uring, but does not see other such "
-		"calls:\n"
+		"those instructions that call io_uring, but does not see the "
+		"other calls:\n"
 		"- Kernel AIO calls by the program's own instructions reach "
 		"the kernel.\n"
 		"- If a close or dup2 by such an instruction replaces the file "
@@ -543,10 +548,10 @@ static const struct difference differs_code = {
 	.text = "The library replaces the program's `syscall` instructions for "
 		"io_uring by jumps, which a program that reads its own code "
 		"finds. It also changes the loader's _dl_debug_state. "
-		"`--no-patch` and `--uring=never` turn both off. Memory for "
-		"the jumps of a shared object stays mapped when the program "
-		"unloads the object. A replaced call needs a few KiB of stack, "
-		"and debuggers cannot show its callers.",
+		"`--no-patch` or `--uring=never` prevents both changes. Memory "
+		"for the jumps of a shared object stays mapped when the "
+		"program unloads the object. A replaced call needs a few KiB "
+		"of stack, and debuggers cannot show its callers.",
 };
 
 /* POSIX AIO, compared with glibc's */
@@ -615,8 +620,8 @@ const struct difference differs_posix_mistakes = {
 const struct difference differs_posix_opcode = {
 	.title = "lio_listio refuses an unknown opcode",
 	.text = "lio_listio refuses a list member with an unknown opcode "
-		"(EINVAL). glibc executes a request with another opcode "
-		"instead, and reports success.",
+		"(EINVAL). glibc executes another operation instead, and "
+		"reports success.",
 };
 
 const struct difference differs_posix_signal = {

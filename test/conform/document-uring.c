@@ -305,12 +305,13 @@ static const char *const others[] = {
 	"A ring with `IORING_SETUP_DEFER_TASKRUN` is ready for poll as soon as "
 	"a request completes. In the kernel, a waiting poll is woken at the "
 	"ring thread's next call.",
-	"In an epoll, a descriptor of the library stands for an io_uring. If "
-	"the program replaces this descriptor, the epoll reports the ring "
-	"until the ring ends, and can neither change nor remove it (ENOENT).",
+	"In an epoll, an eventfd of the library stands for an io_uring. If the "
+	"program replaces this eventfd (dup2), the epoll reports the ring "
+	"until the ring ends. epoll_ctl can then neither change nor remove the "
+	"ring (ENOENT).",
 	"A multishot poll of an epoll may end early. If meanwhile any io_uring "
 	"that is in any epoll has had a completion, the poll's next completion "
-	"is its last. In the kernel, the poll ends only after a ring in the "
+	"is its last. In the kernel, the poll ends early only if a ring in the "
 	"polled epoll has made that epoll ready.",
 	"If another thread completes the TIMEOUT request that ends a wait, the "
 	"wait may return before requests linked to the timeout have begun.",
