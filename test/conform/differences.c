@@ -244,11 +244,11 @@ const struct difference differs_ring_first = {
 		"submission, and no request waits for it. A send with the flag "
 		"begins after the other requests of its submission, as in the "
 		"kernel. But in the library later sends wait for it.\n"
-		"A receive with IORING_RECVSEND_POLL_FIRST ignores "
-		"SO_RCVLOWAT. With MSG_OOB it does not poll first. It fails at "
-		"once if its descriptor is no socket, is not open for reading, "
-		"or does not support a flag of the request. These rules also "
-		"hold for multishot requests with IOSQE_ASYNC.",
+		"A receive with IORING_RECVSEND_POLL_FIRST does not poll first "
+		"if it has MSG_OOB. It fails at once if its descriptor is no "
+		"socket, is not open for reading, or does not support a flag "
+		"of the request. These rules also hold for multishot requests "
+		"with IOSQE_ASYNC.",
 };
 
 const struct difference differs_ring_commands = {
