@@ -182,16 +182,15 @@ def print_outcome(each: Outcome, ledger: list[dict]) -> None:
 
 
 MISSING = [
-    "The failed run of `rings`, and unrecorded runs on a busy machine, found two defects. "
-    "Each\nhas a test since:", "",
-    "- A read or write could use the file position instead of its offset, if another thread "
-    "closed\n  its descriptor meanwhile (`src/file/test-stale.c`).",
-    "- A thread with asynchronous cancellation could end while it held a ring, if a signal "
-    "handler\n  used the library before (`src/proc/test-entry.c`).", "",
+    "The program `rings` failed in one run of the table, and in runs on a busy machine that the\n"
+    "table lacks. So two defects were found and corrected. Each has a test:", "",
+    "- If another thread closed the descriptor of a read or write during submission, the request\n"
+    "  could use the file position instead of its offset (`src/file/test-stale.c`).",
+    "- A thread with asynchronous cancellation could end while it held the lock of a ring, if a"
+    "\n  signal handler had called the library meanwhile (`src/proc/test-entry.c`).", "",
     "## What has no row", "",
-    "No row counts these yet:", "",
-    "- bugs in the library. `make check-mutants` inserts known bugs, and `make "
-    "sample-mutants`\n  random bugs; `doc/testing.md` says how many of them the tests find.",
+    "The table does not show how many bugs the library has. `make check-mutants` inserts known "
+    "bugs,\nand `make sample-mutants` random bugs; `doc/testing.md` says how many the tests find.",
     "", "All runs were made on one x86-64 machine with two processors, beside other work.",
 ]
 
@@ -199,10 +198,9 @@ MISSING = [
 def page(ledger: list[dict]) -> str:
     lines = ["<!-- Written by `make reliability PAGE=1`. -->", "# Reliability", "",
              "Each row is a program that tries to make uaio lose data, requests or "
-             "wake-ups, and counts\nits work and what was lost. `make reliability` "
-             "runs every row on your machine in half an\nhour; `make stress` runs "
-             "longer tests. The figures are sums over all runs that\n"
-             "`test/reliability/ledger.jsonl` lists with date, commit, seed and count.", "",
+             "wake-ups. The program\ncounts its work and the losses. `make reliability` "
+             "runs every row on your machine in half an\nhour. The figures "
+             "are sums over the runs in `test/reliability/ledger.jsonl`.", "",
              "| row | what is tried | runs | counted | lost | failed runs | newest: date, "
              "commit, seed |", "|---|---|--:|--:|--:|--:|---|"]
     for row in ROWS:
