@@ -108,8 +108,9 @@ enum {
 }; /* uaio_uring_reg_wait.flags: the client has set the member `time` */
 
 /*
- * Arguments of one wait in a memory region. io_uring_enter() with
- * IORING_ENTER_EXT_ARG_REG passes their offset in the region.
+ * The arguments of one wait, which the client keeps in a memory region. With
+ * IORING_ENTER_EXT_ARG_REG the client passes io_uring_enter() their offset in the
+ * region.
  */
 struct uaio_uring_reg_wait {
 	struct __kernel_timespec time;

@@ -24,22 +24,22 @@
  *       ring is freed, the bell is closed. A thread that leaves a polling call by
  *       siglongjmp(), or is cancelled in it, leaks the ring's memory and bell.
  *   I4  If the program puts its own file at a bell's descriptor (dup2), the library
- *       first moves the bell to another descriptor. Threads read the bell's descriptor
- *       under the queue's lock, except before a poll. If the bell moves between that
- *       read and the poll, the thread polls the program's file. A thread that already
+ *       first moves the bell to another descriptor. A thread that is about to poll
+ *       reads the bell's descriptor without the queue's lock. If the bell moves before
+ *       the poll begins, the thread polls the program's file. A thread that already
  *       sleeps still waits for the bell. An epoll still reports a moved bell, but the
  *       program can no longer change or remove the bell's entry, which has the old
  *       descriptor.
  *   I5  A child of fork() has no bells.
- *   I6  A ring is due if its bell must be compared with its completions. A thread
- *       that is about to sleep settles only the due rings. A poster adds the ring to
- *       the list of due rings before it publishes a completion, under the queue's lock.
- *       A shared ring (share.h) is always due, because other processes do not ring its
- *       bell. If the bell of a due ring is silent (not rung) and the ring is not shared,
- *       the settling thread removes the ring from the list. For this it holds the list's
- *       lock, and takes the queue's lock after that. So polling costs nothing for rings
- *       without completions. A due ring has a bell, and is removed from the list before
- *       the ring is freed.
+ *   I6  A ring is due if its bell must be compared with its completions. A thread that
+ *       is about to sleep settles only the due rings. A poster adds the ring to the
+ *       list of due rings before it publishes a completion, under the queue's lock. A
+ *       shared ring (share.h) is always due, because other processes do not ring its
+ *       bell. If the bell of a due ring is silent (not rung) and the ring is not
+ *       shared, the settling thread removes the ring from the list. For this it holds
+ *       the list's lock, and takes the queue's lock after that. So polling costs
+ *       nothing for rings without completions. A due ring has a bell, and is removed
+ *       from the list before the ring is freed.
  *
  * Context: any thread, also in a signal handler. In a handler that interrupted the
  * library, and in a thread with its own descriptor table, these functions behave as if
@@ -64,7 +64,10 @@ struct uaio_uring;
 struct uaio_uring_bells {
 	/* all atomic */
 	uint32_t nr;
-	/* the number of forks at the last search for shared rings */
+	/*
+	 * uaio_process_nr_forks at the last search for shared rings: if it has changed
+	 * since, search again
+	 */
 	uint32_t nr_forks;
 	struct uaio_uring *first; /* first of the list of due rings (I6) */
 };
@@ -156,7 +159,7 @@ struct uaio_uring_bell {
 };
 
 /*
- * Make the bell of the ring at fd match the ring's completions.
+ * Settle the bell of the ring at fd (I2).
  * Return: the bell to poll in place of fd; or fd itself, if fd is not a known ring or
  * the bell cannot be made.
  */
@@ -164,9 +167,9 @@ struct uaio_uring_bell uaio_uring_bell_get(int fd);
 void uaio_uring_bell_put_slowly(struct uaio_uring *ring);
 
 /*
- * Make the bell of the ring at fd match the ring's completions. *ret_is_full: see
- * struct uaio_uring_bell. A request that polls the bell keeps the bell's eventfd open
- * after the ring has died, and then waits for ever.
+ * Settle the bell of the ring at fd (I2). *ret_is_full: see struct uaio_uring_bell. A
+ * request that polls the bell keeps the bell's eventfd open after the ring has died, and
+ * then waits for ever.
  * Return: the bell's file, with a reference; NULL if fd is not a known ring, or the
  * bell cannot be made.
  * Context: the thread has entered the library (entry.h).

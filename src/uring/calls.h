@@ -66,12 +66,12 @@ long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 
 /* Return: the ring in slot `place` of this thread; NULL if the slot is empty. */
 struct uaio_uring *uaio_uring_registered(uint32_t place);
-/*
- * Record that this thread makes a ring. uaio_uring_knows_thread() returns whether this
- * thread ever made or registered a ring. If not, calls with an empty slot fail with
- * EINVAL instead of EBADF, as in the kernel.
- */
+/* Record that this thread makes a ring. */
 void uaio_uring_meet_thread(void);
+/*
+ * Return: whether this thread ever made or registered a ring. If not, its calls that name
+ * an empty slot fail with EINVAL instead of EBADF, as in the kernel.
+ */
 bool uaio_uring_knows_thread(void);
 /*
  * Put a new ring, which no descriptor or slot refers to yet, into a free slot of this
@@ -87,8 +87,9 @@ void uaio_uring_unregister_place(uint32_t place);
 long uaio_uring_register_rings(void *arg, uint32_t nr);
 long uaio_uring_unregister_rings(void *arg, uint32_t nr);
 /*
- * uaio_uring_regrings_init() is called when the library is loaded, and
- * uaio_uring_regrings_forget() each time the engine (the library's core) starts.
+ * uaio_uring_regrings_init() prepares the slots when the library is loaded.
+ * uaio_uring_regrings_forget() resets their lock each time the engine (the library's
+ * core) starts.
  */
 void uaio_uring_regrings_init(void);
 void uaio_uring_regrings_forget(void);

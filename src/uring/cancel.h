@@ -10,10 +10,11 @@
  *   I1  To change a poll, the front-end cancels the poll, hides the completion of the
  *       cancelled poll from the client, and submits the poll again. A ring changes one
  *       poll at a time (`updating`).
- *   I2  Cancelled requests complete after the cancelling request: first the completion
- *       of the cancelling request is posted, and its note freed. So this completion is
- *       posted at once (posts_at_once). Later submissions of the same call then neither
- *       find the cancelled requests nor wait for them.
+ *   I2  As in the kernel, cancelled requests complete after the cancelling request:
+ *       their completions are posted when the note of the cancelling request is freed.
+ *       So the cancelling request's completion is posted at once (posts_at_once). Later
+ *       submissions of the same io_uring_enter() call then neither find the cancelled
+ *       requests nor wait for them.
  *
  * Tested by test-uring-cancel.c.
  */
@@ -84,7 +85,7 @@ struct uaio_uring_aim {
 /*
  * Cancel requests.
  * Return: how many were cancelled; or -errno. If the client asked to cancel a single
- * request: 0, or 1 if that request sleeps in its system call (futex, waitid).
+ * request: 0 if it was cancelled, but 1 if it slept in its system call (futex, waitid).
  */
 int uaio_uring_cancel(struct uaio_uring *ring,
 		      const struct uaio_uring_aim *aim);

@@ -7,8 +7,8 @@
  *       The next call that waits for completions moves the list into the ring. While
  *       the list is not empty, all new completions go there. So no completion is lost,
  *       unless memory is refused.
- *   I2  The client can write any head. So the ring may wrongly look full or empty,
- *       which harms only this client.
+ *   I2  The client can write any value to the head. So the ring may wrongly look full
+ *       or empty, which harms only this client.
  *   I3  With IORING_SETUP_CQE_MIXED a completion may take two adjacent slots. If the
  *       two slots would wrap around the end of the ring, a filler (IORING_CQE_F_SKIP)
  *       takes the last slot.
@@ -27,10 +27,11 @@
  *   I4  progress changes under the queue's lock, before the client is shown the new
  *       tail. So if a client has seen the completion of a timeout and then begins to
  *       wait, that timeout does not end the wait.
- *   I5  A thread without the lock may find progress ahead of the tail that the
- *       client is shown. If its wait ends by this progress, the thread returns only
- *       after the poster has shown the tail.
- *   I6  A full ring ends every wait, whatever head the client has written.
+ *   I5  A thread without the lock may find progress ahead of the tail that the client
+ *       is shown. If its wait ends by this progress, the thread returns only after the
+ *       poster has shown the tail.
+ *   I6  A ring that looks full ends every wait, even if it looks full only because the
+ *       client has written a wrong head.
  *
  * Tested by test-uring.c, test-uring-need.c, test-uring-layout.c and
  * test-uring-resize.c.
@@ -57,8 +58,8 @@ static inline uint32_t uaio_uring_tail(const struct uaio_uring *ring)
 }
 
 /*
- * Return: how many completions the client has not consumed, if the client's head is
- * valid.
+ * Return: how many completions the client has not consumed. If the client has written a
+ * wrong head, the result may be any number.
  */
 static inline uint32_t uaio_uring_unread_at_most(const struct uaio_uring *ring)
 {
@@ -137,8 +138,8 @@ static inline uint64_t uaio_uring_need_of(const struct uaio_uring *ring,
 					  uint32_t nr)
 {
 	/*
-	 * relaxed, both: if one thread of the client sees a completion (I4) or stores
-	 * the head, and another thread waits, the client orders these threads
+	 * relaxed, both: another thread of the client may have seen a completion (I4)
+	 * or stored the head; the client synchronises that thread with this one
 	 */
 	uint64_t progress = load_relaxed(&ring->progress);
 	uint32_t head = load_relaxed(&ring->mem.rings->cq_head);

@@ -10,16 +10,18 @@
  *   I1  A lock of the ring protects groups and buffers. If a thread makes a request's
  *       system call without blocking, it holds this lock from uaio_uring_pick() to
  *       uaio_uring_picked(). So the library, like the kernel, executes these requests
- *       of a ring one at a time. If the system call does not use the buffer, the buffer
- *       stays the first of its group. Meanwhile no other request finds the group empty.
+ *       of a ring one at a time, and no other request finds the group empty meanwhile.
+ *       If the system call does not use the buffer, the buffer stays the first of its
+ *       group.
  *   I2  A request whose system call may block owns its buffer from uaio_uring_pick()
  *       on, whatever the call returns, and whichever thread makes the call.
- *   I3  The library reads each word of an array once per use. The word decides only
- *       which memory of the client is used. The library keeps the index of the next
- *       buffer where the client cannot write. It reads up to 16 buffers ahead, because
- *       clients do not change entries that they have published. It also keeps the
- *       address and length of the unused part of an incremental buffer. It writes both
- *       to the array for the client, unless the client has changed the entry.
+ *   I3  The client can write an array at any time. So the library reads each word of
+ *       the array once per use, and a word only decides which memory of the client is
+ *       used. The library keeps the index of the next buffer where the client cannot
+ *       write. It reads up to 16 buffers ahead, because clients do not change entries
+ *       that they have published. It also keeps the address and length of the unused
+ *       part of an incremental buffer. It writes both to the array for the client,
+ *       unless the client has changed the entry.
  *   I4  A group is freed under the lock, with its ring or earlier. After that the
  *       library does not touch the memory of the group's array, and waiting requests
  *       find no buffer.
@@ -111,8 +113,8 @@ struct uaio_uring_choice {
 	 * of the group.
 	 */
 	/*
-	 * a buffer exceeds the limit of bytes, so the next receive must not share the
-	 * completion of this one
+	 * a buffer has more bytes than this receive may get, so the next receive must
+	 * not share the completion of this one
 	 */
 	bool is_cut;
 	/*
@@ -180,20 +182,22 @@ int uaio_uring_prep_select(struct uaio_uring_entry *entry);
 int uaio_uring_prep_own_bundle(struct uaio_uring_entry *entry);
 
 /*
- * Select the buffer of a read that is about to be submitted outside a chain. The kernel
- * tries such a read at once, and so reports an empty group at once. A read that polls
- * its file first selects a buffer only later. A read of a regular file, or with a
- * buffer of a list, owns its buffer from now on.
+ * Check that a read which is about to be submitted outside a chain finds a buffer. The
+ * kernel tries such a read at once, and so reports an empty group at once. Not checked
+ * here: a read of a stream that polls first. A read of a regular file, or with a buffer
+ * of a list, owns its buffer from now on; other reads select their buffer when they are
+ * executed.
  * Return: 0, or the error with which the read fails.
  */
 int uaio_uring_select_first(struct uaio_uring_entry *entry,
 			    struct uaio_file *file);
 
 /*
- * Check that a multishot receive finds a buffer. The library first tries the receive
- * when a thread waits or the socket is ready, but the kernel reports an empty group at
- * once. Not checked here: a receive that a worker begins, that must not wait, or that
- * polls first.
+ * Check that a multishot receive finds a buffer. The kernel tries the receive at once,
+ * and so reports an empty group at once. The library tries the receive only when a
+ * thread waits or the socket is ready, so it needs this check at submission. Not
+ * checked here: a receive that a worker begins, that must not wait, or that polls
+ * first.
  * Return: 0, or the error with which the receive fails.
  */
 int uaio_uring_room_first(const struct uaio_sqe *sqe,
@@ -266,8 +270,8 @@ struct uaio_uring_group {
 
 	/*
 	 * Entries of the array, read ahead of their use. Before the library reads the
-	 * array, it queries the kernel whether the memory is mapped. So it reads
-	 * several entries after one query. ahead_of: index of the first entry in
+	 * array, a system call checks that the memory is mapped. To save system calls,
+	 * the library then reads several entries. ahead_of: index of the first entry in
 	 * `ahead`, counted like `head`.
 	 */
 	uint16_t ahead_of, nr_ahead;
@@ -295,8 +299,8 @@ void uaio_uring_group_free(struct uaio_uring *ring,
 			   struct uaio_uring_group *group);
 
 /*
- * Return: how many buffers an array has. If the array is unmapped: 1 if the next buffer
- * is partly used, otherwise 0.
+ * Return: how many buffers an array has. If the client has unmapped the array: 1 if the
+ * next buffer is partly used, because `rest` describes this buffer; otherwise 0.
  */
 unsigned uaio_uring_array_nr(const struct uaio_uring_group *group);
 /*
@@ -359,8 +363,8 @@ static inline void uaio_uring_count_bytes(struct uaio_uring_choice *choice,
 int uaio_uring_no_group(const struct uaio_sqe *sqe);
 
 /*
- * Versions of the functions above, for programs that run under uaio-check(1)
- * (kbufcheck.c)
+ * Versions of uaio_uring_pick() and similar functions, for programs that run under
+ * uaio-check(1) (kbufcheck.c)
  */
 
 /* Functions of struct uaio_op_door. */

@@ -22,11 +22,11 @@
  *       library refuses to make them.
  *
  *   I5  With IORING_SETUP_NO_MMAP the client provides the memory, and the file is
- *       empty. The library maps shared memory a second time, so that the client may
- *       unmap it, as in the kernel. Private memory can only be used where the client
- *       has mapped it: if the client unmaps it before the ring dies, the process gets
- *       SIGSEGV. After the ring has died, the library does not write to the client's
- *       memory.
+ *       empty. If the client's mapping is shared, the library maps the memory a second
+ *       time, so that the client may unmap it, as in the kernel. If the mapping is
+ *       private, the library uses this mapping: if the client unmaps it before the ring
+ *       dies, the process gets SIGSEGV. After the ring has died, the library does not
+ *       write to the client's memory.
  *
  *   I6  A resize does not move a ring, neither in the file nor in the library's
  *       mappings. If a ring can be resized, the file and the mappings have room for its
@@ -98,7 +98,8 @@ struct uaio_uring_mem {
 	 */
 	bool owns_rings, owns_sqes;
 	/*
-	 * owns: the mapping to which `rings` pointed until the ring died; or NULL
+	 * owns: the mapping to which `rings` pointed until the ring died; or NULL. A
+	 * thread that still waits may use this mapping.
 	 */
 	void *retired;
 	uint32_t *array; /* sq_entries submission indices; or NULL */
@@ -111,7 +112,7 @@ struct uaio_uring_mem {
 	/* sizes of the library's mappings */
 	size_t rings_bytes;
 	size_t sqes_bytes;
-	int64_t sqes_off; /* offset in the file */
+	int64_t sqes_off; /* offset of the submission entries in the file */
 	/* the ring's file has room for arrays of provided buffers (kbuf.h) */
 	bool has_arrays;
 	/*
@@ -170,9 +171,8 @@ void uaio_uring_mem_tell(const struct uaio_uring_mem *mem,
 			 struct io_uring_params *ret_params);
 
 /*
- * Return: where params has the address of the client's memory for submission entries
- * (for the rings): the last member of sq_off (of cq_off). Older headers call this
- * member reserved.
+ * Return: the member of params for the address of the client's memory for submission
+ * entries: the last member of sq_off, which older headers call reserved.
  */
 static inline uint64_t *uaio_uring_sqes_addr(struct io_uring_params *params)
 {
@@ -180,6 +180,10 @@ static inline uint64_t *uaio_uring_sqes_addr(struct io_uring_params *params)
 				    sizeof(uint64_t));
 }
 
+/*
+ * Return: the member of params for the address of the client's memory for the rings: the
+ * last member of cq_off, which older headers call reserved.
+ */
 static inline uint64_t *uaio_uring_rings_addr(struct io_uring_params *params)
 {
 	return (uint64_t *)(void *)((char *)(&params->cq_off + 1) -

@@ -39,8 +39,8 @@ struct uaio_uring_msg {
 	uint32_t flags;   /* IORING_MSG_RING_* */
 	uint32_t
 		/*
-		 * flags of the completion; or, if a file is sent, its slot in the
-		 * target plus 1
+		 * flags of the completion; or, if a file is sent, the slot in the
+		 * target ring plus 1, or IORING_FILE_INDEX_ALLOC
 		 */
 		cqe_flags;
 	uint32_t place; /* slot of a registered file of the sender's ring */
@@ -55,7 +55,8 @@ struct uaio_uring_timeout {
 	bool succeeds;
 	bool counts;
 	/*
-	 * the submitter has set `from`; ignored if the timeout's chain has a drain
+	 * the submitter has set `from`; but if the timeout's chain has a drain, `from`
+	 * is set when the timeout starts
 	 */
 	bool has_from;
 	/*
@@ -134,7 +135,10 @@ struct uaio_uring_note {
 	/* enum uaio_uring_note_kind; selects the union's member */
 	uint8_t kind;
 	bool skips; /* posts no completion on success */
-	/* failures count as success, so `skips` hides them, too */
+	/*
+	 * failures, except ECANCELED, count as success, because they do not break a
+	 * chain; so `skips` hides them, too
+	 */
 	bool errors_succeed;
 	/*
 	 * A result below this number counts as a failure. Immutable, except in a
@@ -195,10 +199,12 @@ void uaio_uring_notes_drop(const struct uaio_post *post);
 
 /*
  * The sink calls this under the queue's lock, for a completion with a note or with
- * flags: set the flags of *cqe, and count a completed timeout. *nr_last: the number of
- * requests that this post ends.
- * Return: whether to show the completion to the client. If this hides the completion of
- * a poll that is being changed (cancel.h, I1), *nr_last is decremented.
+ * flags: set the flags of *cqe, and count the request in nr_timeouts (ring.h) if it is
+ * a timeout that has expired or reached its count. *nr_last: the number of requests
+ * that this post ends.
+ * Return: whether to show the completion to the client. The completion of a poll that
+ * is being changed is hidden, and *nr_last decremented, because the poll is submitted
+ * again (cancel.h, I1).
  */
 bool uaio_uring_is_told(struct uaio_uring *ring,
 			const struct uaio_completion *completion,
@@ -214,9 +220,9 @@ bool uaio_uring_notice_of(const struct uaio_completion *completion,
 /* timeout.c: timeouts, some of which complete after a number of completions */
 
 /*
- * A timeout with a count is about to be submitted, or to start. Let it count the ring's
- * completions after number `from` (cq_events). If the submission is then refused,
- * uaio_uring_uncount() undoes this.
+ * Let a timeout count the ring's completions after number `from` (cq_events). Called
+ * when the timeout is submitted or, in a chain, when it starts. If the library then
+ * refuses the submission, uaio_uring_uncount() ends the counting.
  */
 void uaio_uring_count(struct uaio_uring *ring,
 		      struct uaio_uring_timeout *timeout, uint64_t from);

@@ -15,16 +15,17 @@
  *       have registered it. When it drops to 0, the ring dies: the bit DEAD of `submit`
  *       is set, and stays set until the struct is reused. From then on no further
  *       thread can hold or use the ring. The thread that sets DEAD closes the queue and
- *       cancels requests. If another thread holds the ring, that holder does so when it
- *       releases the ring. No thread waits for that release.
+ *       cancels requests. If another thread holds the ring, this holder closes the
+ *       queue and cancels the requests when it releases the ring. No thread waits for
+ *       the release.
  *   I4  A thread that waits for completions, or sends a message to a ring, uses the
  *       ring: it counts in nr_users, which keeps the ring's memory. The thread
  *       increments nr_users, then checks DEAD. The thread that sets DEAD checks
  *       nr_users afterwards.
  *   I5  nr_taken counts the completions that accepted submissions and registered tags
- *       owe; nr_done counts the completions that were posted. A dead ring can be freed
- *       once nr_taken equals nr_done and no thread uses the ring. The next thread that
- *       makes or closes a ring frees it.
+ *       must get; nr_done counts those that were posted. A dead ring can be freed once
+ *       nr_taken equals nr_done and no thread uses the ring. The next thread that makes
+ *       or closes a ring frees it.
  *   I6  A child of fork() has its parent's ring structs, but not their queues: `epoch`
  *       tells such rings apart (uaio_uring_is_here()). The child may take a ring over
  *       (share.h).
@@ -122,8 +123,9 @@ struct uaio_uring {
 	 */
 	uint32_t shares_files;
 	/*
-	 * How many of the next multishot receives will probably end early: earlier
-	 * receives found no room in the ring. A guess.
+	 * How many of the next multishot receives get no duplicate of their descriptor,
+	 * because they will probably end early: earlier receives found no room in the
+	 * ring. A guess.
 	 */
 	uint32_t nr_short;
 	uint32_t is_disabled; /* 1 until IORING_REGISTER_ENABLE_RINGS */
@@ -143,7 +145,7 @@ struct uaio_uring {
 	 * complete starts only when the call that submits it ends (add_linked())
 	 */
 	bool was_drained;
-	/* submissions need prepare_rare() (sq.c) even without flags */
+	/* each submission needs prepare_rare() (sq.c), even one without flags */
 	bool checks_each_sqe;
 	uint64_t nr_taken;
 	/*
@@ -159,7 +161,7 @@ struct uaio_uring {
 	struct uaio_uring_table buffers;
 	uint32_t max_workers[2];
 	struct uaio_uring_restrictions
-		restrictions; /* immutable once enabled */
+		restrictions; /* immutable once the ring is enabled */
 	/* owns: a hash of credentials for each personality (0: unused); or NULL */
 	uint64_t *personalities;
 	uint32_t next_personality;
@@ -179,7 +181,7 @@ struct uaio_uring {
 	uint64_t cq_events;
 	/* timeouts that wait for a number of completions */
 	struct heap counting;
-	/* how many timeouts with a count the ring has had */
+	/* number that the next timeout with a count gets (uaio_uring_timeout.number) */
 	uint64_t nr_counted;
 	/* timeouts whose count is reached: timeout.c, I2 */
 	struct list reached;
@@ -225,7 +227,8 @@ struct uaio_uring {
 static inline bool uaio_uring_is_shared(const struct uaio_uring *ring)
 {
 	/*
-	 * relaxed: fork() increments the counter in the parent before the child exists
+	 * relaxed: before the child exists, fork() increments the counter, and then
+	 * locks and unlocks each queue (share.h, I1)
 	 */
 	return unlikely(load_relaxed(&uaio_process_nr_forks) != ring->nr_forks);
 }
@@ -236,9 +239,10 @@ static inline bool uaio_uring_is_shared(const struct uaio_uring *ring)
 static inline bool uaio_uring_shares_files(const struct uaio_uring *ring)
 {
 	/*
-	 * relaxed: this thread has set shares_files, or a thread that sends a file to
-	 * the ring (rsrc.h, I5). The sender does not drop the file that it replaces:
-	 * this thread, the holder, does.
+	 * relaxed: if this thread set shares_files, it sees the new value. A thread
+	 * that sends a file to the ring may also have set it (rsrc.h, I5). Even if this
+	 * thread does not see that, the replaced file stays, because only this thread,
+	 * the holder, drops the file.
 	 */
 	return load_relaxed(&ring->shares_files);
 }

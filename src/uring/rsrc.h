@@ -15,12 +15,12 @@
  *       holds the ring replaces a whole table, or changes slots of buffers. Any thread
  *       that executes a request may change slots of registered files: the thread finds
  *       the current table under the lock.
- *   I4  The thread that holds the ring reads tables without the lock, and entries that
- *       it finds stay while it holds the ring. For registered files this is so until
- *       shares_files is set, which is never cleared. Before the holder gives the core
- *       the first request that changes slots, the holder sets shares_files. From then
- *       on the holder takes references under the lock (uaio_uring_table_get()), as all
- *       other threads always do.
+ *   I4  The thread that holds the ring reads tables without the lock. Buffers that it
+ *       finds stay while it holds the ring, and files do so until shares_files is set.
+ *       Before the holder gives the core the first request that changes slots, the
+ *       holder sets shares_files, which is never cleared. From then on the holder takes
+ *       references under the lock (uaio_uring_table_get()), as all other threads always
+ *       do.
  *   I5  A thread that puts a file into the table without a request of the ring
  *       (msg_ring.c) also sets shares_files. But the thread that holds the ring at that
  *       moment may be using the replaced entry. So the holder drops the replaced entry
@@ -74,7 +74,7 @@ struct uaio_uring_table {
 		end;   /* range of slots: IORING_REGISTER_FILE_ALLOC_RANGE */
 	uint32_t hint; /* slot where the next search begins */
 	uint64_t *
-		taken; /* a bit for each slot, in memory after the array of entries */
+		taken; /* bits of the slots that are in use, in memory after the entries */
 };
 
 /* A value for `place`: choose a free slot. */
@@ -114,8 +114,9 @@ int uaio_uring_table_put_file(struct uaio_uring *ring, uint32_t place,
 int uaio_uring_table_put_buffer(struct uaio_uring *ring, uint32_t place,
 				uint64_t base, uint64_t bytes, uint64_t tag);
 /*
- * Put a file into a slot like uaio_uring_table_put_file(). For a thread that uses the
- * ring (ring.h, I4), but does not execute a request of this ring (I5).
+ * Put a file into a slot like uaio_uring_table_put_file(). For a thread that sends a
+ * file from another ring: it uses the ring (ring.h, I4), but lets the holder of the
+ * ring drop the replaced entry (I5).
  */
 int uaio_uring_table_give_file(struct uaio_uring *ring, uint32_t place,
 			       struct uaio_file *file);

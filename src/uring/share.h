@@ -18,11 +18,11 @@
  *       thread makes during fork() is shared once fork() has returned.)
  *   I2  Each process posts the completions of its own requests. Processes that post to
  *       a shared ring exclude each other by `posting`, a lock in the ring's memory. The
- *       kernel frees this lock if its owner is killed (robust.h); what the owner was
- *       about to post is then lost. No process sees half of a post, because a single
- *       store of the tail publishes it. A process that has waited a second for one
- *       owner proceeds without the lock. If the owner was only slow, completions may be
- *       lost; if a client had overwritten the lock, none are lost.
+ *       kernel frees this lock if its owner is killed (robust.h); the completions that
+ *       the owner was about to publish are then lost. No process sees half of a post,
+ *       because a single store of the tail publishes it. A process that has waited a
+ *       second for one owner proceeds without the lock. If the owner was only slow,
+ *       completions may be lost; if a client had overwritten the lock, none are lost.
  *   I3  No process wakes threads of another process, or rings its bells (bell.h). A
  *       thread that waits in a shared ring checks for completions periodically, at
  *       least every LOOK_NS_MAX. A thread that was already waiting when its process
@@ -30,8 +30,9 @@
  *   I4  One process at a time may submit; the library does not enforce this. A
  *       submitter advances the head past each submission when it has copied it. So if a
  *       process is killed while it submits, the next submitter continues after the last
- *       copied submission. No submission is executed twice; but perhaps only the last
- *       requests of a chain are executed.
+ *       copied submission. No submission is executed twice. But if the killed process
+ *       had copied only the first requests of a chain, only the chain's last requests
+ *       are executed.
  *   I5  Each process keeps its own overflowed completions. The flag
  *       IORING_SQ_CQ_OVERFLOW in sq_flags is set while any process has overflowed
  *       completions; nr_over counts these processes. A killed process stays counted, so
@@ -65,7 +66,8 @@ void uaio_uring_share_begin(struct uaio_uring *ring);
 void uaio_uring_share_end(struct uaio_uring *ring);
 
 /*
- * Update `progress`, because other processes may have posted completions to the ring.
+ * Copy the tail of the ring's memory to `progress`, because other processes may have
+ * posted completions.
  */
 void uaio_uring_share_look(struct uaio_uring *ring);
 

@@ -87,8 +87,8 @@ bool uaio_uring_may_use(int fd);
 struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry);
 
 /*
- * Return: whether a kernel worker would start the request: with IOSQE_ASYNC, or after a
- * drain.
+ * Return: whether a worker would start the request if the kernel served the ring. This
+ * is so with IOSQE_ASYNC, and after a drain.
  */
 bool uaio_uring_begins_aside(const struct uaio_uring_entry *entry);
 
@@ -99,8 +99,8 @@ bool uaio_uring_begins_aside(const struct uaio_uring_entry *entry);
 int uaio_uring_take_path(struct uaio_uring_entry *entry);
 
 /*
- * Give the request a sleeper (op/sleeper.h), which shows the submitting call when the
- * request sleeps.
+ * Give the request a sleeper (op/sleeper.h), from which the submitting call learns when
+ * the request sleeps.
  * Return: 0 or -ENOMEM.
  */
 int uaio_uring_add_sleeper(struct uaio_uring_entry *entry);
@@ -111,7 +111,8 @@ int uaio_uring_add_sleeper(struct uaio_uring_entry *entry);
  */
 int uaio_uring_use_buffer(struct uaio_uring_entry *entry);
 /*
- * Use a registered buffer with vectors, which the caller has checked.
+ * Use those parts of a registered buffer that the vectors name. The caller has checked
+ * that the vectors are readable.
  * Return: as uaio_uring_use_buffer(); -EINVAL: a vector is longer than SSIZE_MAX.
  */
 int uaio_uring_use_buffer_by(struct uaio_uring_entry *entry,

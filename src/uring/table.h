@@ -97,8 +97,8 @@ bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring);
 void uaio_uring_tab_closing(uint32_t fd);
 
 /*
- * The ring is freed: close its witness (witness.h), which is left if two threads closed
- * the same descriptor.
+ * The ring is freed: close its witness (witness.h). The ring still has one if two
+ * threads have closed its descriptor at the same time.
  */
 void uaio_uring_tab_forget(struct uaio_uring *ring);
 

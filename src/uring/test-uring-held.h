@@ -30,7 +30,10 @@ static inline bool is_true(void *arg)
 	return load_relaxed((uint32_t *)arg);
 }
 
-/* Making a ring frees the rings that have ended. */
+/*
+ * Make another ring, because this frees rings that have ended.
+ * Return: whether the other ring is the only one left.
+ */
 static inline bool is_freed(void *arg)
 {
 	struct uaio_counters counters = { 0 };

@@ -68,8 +68,8 @@ void uaio_uring_closing(int fd);
 
 /*
  * The program maps fd at `offset`.
- * Return: the offset at which the library maps fd instead, by the kernel's mmap();
- * `offset` itself if fd is not a ring of the library.
+ * Return: the offset to pass to the kernel's mmap() instead; `offset` itself if fd is
+ * not a ring of the library.
  */
 int64_t uaio_uring_map_offset(int fd, int64_t offset);
 
@@ -84,8 +84,8 @@ void uaio_uring_note_mapped(int fd, const void *at, int64_t offset);
  * Rings of both kinds share the 16 slots that a thread has for registered rings.
  *
  * Context: any thread, for calls that the kernel serves. In a signal handler that
- * interrupted the library, these functions do what is possible without the library's
- * locks.
+ * interrupted the library, these functions leave out what needs the library's locks,
+ * such as emptying a stale slot (table.h, I4).
  */
 
 /*

@@ -47,7 +47,11 @@ int uaio_uring_witness_lock(struct uaio_uring_mem *mem, int fd);
  */
 int uaio_uring_witness_open(int fd, uint64_t dev, uint64_t ino);
 
-/* Close a witness. Return: whether the ring's lock was gone. */
+/*
+ * Close a witness.
+ * Return: whether the ring's lock was gone, because no process has a descriptor or a
+ * mapping of the locked open file.
+ */
 bool uaio_uring_witness_close(int witness);
 
 #endif /* UAIO_URING_WITNESS_H */
