@@ -85,7 +85,10 @@ extern uint32_t uaio_uring_bells_nr_settled;
  */
 void uaio_uring_bells_init(void);
 
-/* ring.c calls these when a ring is made, dies, and is freed. */
+/*
+ * ring.c calls the first when a ring is made, the second when the ring dies, and the
+ * third when the ring is freed.
+ */
 void uaio_uring_bell_init(struct uaio_uring *ring);
 void uaio_uring_bell_silence(struct uaio_uring *ring);
 void uaio_uring_bell_fini(struct uaio_uring *ring);

@@ -2,9 +2,9 @@
 /*
  * What the three io_uring calls do after uring.c has checked their arguments
  *
- * Context: any thread that has called uaio_enter() (proc/entry.h). The check of params,
- * the functions of uaccess.c, and those about rings of the kernel do not need
- * uaio_enter().
+ * Context: any thread that has called uaio_enter() (proc/entry.h).
+ * uaio_uring_check_params(), the functions of uaccess.c, and the functions whose names
+ * contain `kernels` do not need uaio_enter().
  *
  * Tested by test-uring-setup.c, test-uring.c and test-uring-register.c.
  */

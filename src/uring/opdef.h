@@ -18,8 +18,9 @@ typedef int uaio_uring_prep_fn(struct uaio_uring_entry *entry);
 /* The row of an opcode. */
 struct uaio_uring_row {
 	/*
-	 * Translate the submission. NULL: the opcode is not supported. Return: 0, or
-	 * the error that the kernel finds first, as -errno.
+	 * Translate the submission. NULL: the opcode is not supported. Return: 0 or
+	 * -errno; if a submission has several errors, the one that the kernel finds
+	 * first.
 	 */
 	uaio_uring_prep_fn *prep;
 	uint8_t op; /* enum uaio_op */

@@ -102,9 +102,9 @@ bool uaio_uring_note_kernels(long ret, const struct io_uring_params *params);
 bool uaio_uring_attaches_to_ours(const struct io_uring_params *params);
 
 /*
- * Serve IORING_REGISTER_RING_FDS or IORING_UNREGISTER_RING_FDS of a ring of the kernel.
- * The library makes one call to the kernel for each slot, so that no slot with a ring
- * of the library is overwritten.
+ * Serve IORING_REGISTER_RING_FDS or IORING_UNREGISTER_RING_FDS of a ring of the kernel;
+ * a: the call's arguments. The library makes one call to the kernel for each slot, so
+ * that no slot with a ring of the library is overwritten.
  */
 long uaio_uring_register_kernels(const long a[4]);
 
