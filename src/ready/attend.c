@@ -17,8 +17,8 @@ _Thread_local uint32_t uaio_attended
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /*
- * How many times a thread tries the ready requests of one queue before it sleeps.
- * Requests that are still ready then are left to other threads.
+ * How many times a thread tries the ready requests of one queue before it sleeps. After
+ * that, it leaves the requests that are still ready to other threads.
  */
 enum { ROUNDS = 16 };
 
@@ -26,14 +26,15 @@ enum { ROUNDS = 16 };
 struct attended {
 	/*
 	 * The queue may have been closed, and its memory reused for another client's
-	 * queue. This is harmless, because the thread compares the generation first.
+	 * queue. This is harmless, because the thread first compares the queue's
+	 * generation with `opened`.
 	 */
 	struct uaio_queue *queue;
 	/* the queue's generation when this thread stored the pointer */
 	uint64_t opened;
 	/*
-	 * The thread (its struct attender) to which this thread last left the queue;
-	 * see is_left_to_another(). The pointer is only compared, never followed.
+	 * What is_left_to_another() last read from the queue's member `attender`. The
+	 * pointer is only compared, never followed.
 	 */
 	const void *left_to;
 	struct uaio_poller_hold hold;
@@ -51,13 +52,15 @@ struct attender {
 	struct uaio_slab_node slab;
 
 	/*
-	 * This waiter leads all queues that are marked is_led. It is on no queue's list
-	 * of waiters.
+	 * For other threads, this waiter is the leader of all queues that are marked
+	 * is_led.
 	 */
 	struct uaio_waiter waiter;
 	/* number of this thread's latest sleep */
 	uint32_t serial;
-	/* the thread sleeps as a leader, or siglongjmp() has left that sleep */
+	/*
+	 * the thread sleeps as a leader; stays set if siglongjmp() leaves the sleep
+	 */
 	bool sleeps;
 	/* set while the thread iterates over queues[], so no slot may change */
 	bool is_fixed;
@@ -71,8 +74,8 @@ struct attender {
 static struct uaio_slab attenders;
 
 /*
- * In a child of fork() this still points to the parent's data, which mine() does not
- * use.
+ * In a child of fork(), mine() ignores this pointer, because it points to data of the
+ * parent.
  */
 static _Thread_local struct attender *own
 	__attribute__((tls_model("initial-exec")));
@@ -91,7 +94,10 @@ static inline struct attender *mine(void)
 									: NULL;
 }
 
-/* The queues that a thread serves in its sleeps */
+/*
+ * Make this thread's list of queues.
+ * Return: NULL without memory, or if the library cannot learn of the thread's end.
+ */
 
 static __attribute__((noinline)) struct attender *make(void)
 {
@@ -133,7 +139,9 @@ static void drop_some(struct attender *attender)
 		const struct attended *attended = &attender->queues[i];
 		const struct uaio_queue *queue = attended->queue;
 
-		/* relaxed, both: lead() checks again under the lock */
+		/*
+		 * relaxed, both loads: lead() checks the queue again under its lock
+		 */
 		if (load_relaxed(&queue->generation) == attended->opened &&
 		    (!is_full || load_relaxed(&queue->group.ready.nr_parked)))
 			attender->queues[nr++] = *attended;
@@ -152,7 +160,8 @@ static struct attended *find(struct attender *attender,
 
 /*
  * Return: a slot for one more queue, or NULL. If all slots are used, a random queue
- * loses its slot. Busy queues need a slot again sooner, so they have most of the slots.
+ * loses its slot. A queue gets a slot again when the thread next parks a request there.
+ * So busy queues have most of the slots.
  */
 static struct attended *make_place(struct attender *attender)
 {
@@ -177,8 +186,8 @@ void uaio_attend_note(struct uaio_queue *queue)
 	struct attended *attended;
 
 	/*
-	 * Threads of the library never lead. They come here when they start a linked
-	 * request.
+	 * A thread of the library comes here when it starts a linked request. It never
+	 * leads, so it needs no list.
 	 */
 	if (uaio_is_own_thread() || (!attender && !(attender = make())))
 		return;
@@ -219,10 +228,9 @@ static bool prepare(struct uaio_group *group)
 		if (!uaio_ready_arm(group)) {
 			/*
 			 * If a file becomes ready just after a thread has tried its
-			 * requests, the epoll may not report the file: it is in doubt.
-			 * So try the requests once more. If that does not help, or the
-			 * epoll refuses the file, leave the queue to the fallback
-			 * thread.
+			 * requests, the epoll may not report that file. So try the
+			 * requests once more. If that does not help, or the epoll
+			 * refuses the file, leave the queue to the fallback thread.
 			 */
 			if (has_retried)
 				return false;
@@ -252,11 +260,10 @@ static bool is_quiet(const struct attender *attender,
 }
 
 /*
- * Return: whether this thread leaves the queue to another thread, which has parked a
- * request there since this thread did. The other thread has the time of one sleep of
- * this thread to become the leader. So each sleeping thread leads the queues in which
- * it has parked requests. A thread that never sleeps in its own poll() cannot keep
- * others from leading the queue.
+ * Return: whether this thread lets another thread lead the queue in this sleep: the
+ * thread that last parked a request there. If the other thread has not become the
+ * leader by this thread's next sleep, this thread may lead the queue. So a thread that
+ * never sleeps in its own poll() cannot keep others from leading the queue.
  */
 static bool is_left_to_another(struct attender *attender,
 			       struct attended *attended)
@@ -271,8 +278,9 @@ static bool is_left_to_another(struct attender *attender,
 
 /*
  * Make the thread the leader of the queue, if the queue is open and has no leader.
- * Return: whether the thread leads it now. *ret_is_at_rest: no preparation is needed
- * before the sleep; if false, the queue is pinned (kept alive).
+ * Return: whether the thread leads it now. If so, *ret_is_at_rest is set: whether the
+ * sleep needs no preparation. If it is false, the queue is pinned (kept alive) for the
+ * caller.
  */
 static bool lead(struct attender *attender, struct attended *attended,
 		 bool *ret_is_at_rest)

@@ -31,8 +31,8 @@
  *
  *   I3  A signal handler that interrupts the sleep may call the library. Then the
  *       library first ends the sleep's leadership of all queues, and only then may the
- *       handler lead a queue. Each sleep has a number (serial), by which
- *       uaio_attend_end() recognizes that nothing is left to end.
+ *       handler lead a queue. Each sleep has a number (serial). By this number
+ *       uaio_attend_end() recognizes that the handler has already ended the sleep.
  *
  *   I4  Only the thread itself reads its struct attender. Other threads know only the
  *       address of the struct: a queue stores it in the member `attender`. The queue
@@ -52,11 +52,12 @@
  *       queue's epoll ends the sleep, even if it comes while the thread still prepares
  *       another queue.
  *
- *   I7  When the sleep ends, the thread stops leading all its queues, whether they are
- *       ready or not. Events of queues that were not ready stay in their epolls, for the
- *       next leader or the fallback thread. The fallback thread first takes a queue off its
- *       list, then checks whether the queue has a leader. So a queue that is on that list
- *       when its leader stops needs no further notice.
+ *   I7  When the sleep ends, the thread stops leading all its queues, whether their
+ *       epolls have events or not. Events that the thread does not read stay in the
+ *       epolls, for the next leader or the fallback thread. The fallback thread first
+ *       takes a queue off its list, then checks whether the queue has a leader. So if a
+ *       queue is on that list when its leader stops, the leader need not notify that
+ *       thread.
  *
  *   I8  A queue that the thread leads may be closed, and its memory opened as another
  *       queue, at any time. The thread that closes the queue clears the leader under
@@ -92,8 +93,8 @@ struct uaio_attend {
 
 /*
  * How often the engine had been started when this thread last called uaio_attend_note()
- * successfully; 0: never. A child of fork() starts the engine once more, so the value tells
- * it not to use its parent's list of queues.
+ * successfully; 0: never. A child of fork() starts the engine once more, so it sees
+ * that the list of queues is its parent's.
  */
 extern _Thread_local uint32_t uaio_attended
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -105,7 +106,7 @@ extern _Thread_local uint32_t uaio_attended
 void uaio_attend_note(struct uaio_queue *queue);
 
 /*
- * Return: whether this thread may have queues to serve in its sleep; false is certain.
+ * Return: false if this thread has no queue to serve in its sleep. True may be wrong.
  */
 static inline bool uaio_attend_may(void)
 {
@@ -114,7 +115,8 @@ static inline bool uaio_attend_may(void)
 
 /*
  * Before the client's own poll: execute requests whose files are ready, and become the
- * leader of queues without one. Context: outside the library (entry.h).
+ * leader of queues that this thread has noted (uaio_attend_note()) and that have no
+ * leader. Context: outside the library (entry.h).
  * Return: whether the caller must also wait for ret->fds, by uaio_sleep_poll(), and
  * call uaio_attend_end() afterwards. A deferred signal handler (proc/handlers.h) ends
  * uaio_sleep_poll(). The caller's stack frame must exist until uaio_attend_end()
@@ -148,8 +150,8 @@ static inline void uaio_attend_awake(void)
 
 /*
  * This thread ends: stop leading, and free its struct attender. keeps: the thread has
- * another descriptor table by now, so the library cannot end a sleep of the thread. If
- * there is such a sleep, the struct stays allocated.
+ * another descriptor table by now, so the library cannot use its epolls. If a sleep has
+ * not ended, the struct then stays allocated.
  */
 void uaio_attend_leave(bool keeps);
 

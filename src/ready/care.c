@@ -43,7 +43,8 @@ static bool has_completed_more(struct uaio_ready *ready)
 /*
  * Return: whether the threads of the program that serve the queue can complete all its
  * requests. This is false for the commons, the shared queue of all queues without an
- * epoll (commons.c). It is also false if workers have submitted requests to the kernel.
+ * epoll (commons.c). It is also false if workers have submitted requests to the kernel,
+ * because perhaps no thread of the program wakes to complete them.
  */
 static bool callers_see_to_all(struct uaio_ready *ready)
 {
@@ -85,22 +86,23 @@ bool uaio_care_serve(struct uaio_ready *ready)
 	/*
 	 * While the fallback thread was running the list of kicked files, a thread of
 	 * the program may have gone to sleep. That thread left the kicked files to the
-	 * fallback thread.
+	 * fallback thread. If some are still kicked, wake a thread of the program for
+	 * them.
 	 */
 	if (is_left)
 		uaio_waiters_pass_on(group);
 	/*
 	 * The epoll may not report each file even now. During the last
-	 * uaio_ready_look() a file may have been left out of the epoll. Or it may be in
-	 * doubt: it polls ready, but calls fail with EAGAIN.
+	 * uaio_ready_look() a file may have been left out of the epoll. Or the file
+	 * polls ready, but calls fail with EAGAIN (in doubt: ready.h).
 	 */
 	return !is_left && uaio_ready_is_armed(ready);
 }
 
 /*
- * Decide whether a queue stays on the fallback thread's list, if threads of the program
- * serve the queue, or it has no parked request.
- * Return: LEAVE: the queue leaves the list; OTHERS: it stays.
+ * For a queue that threads of the program serve, or that has no parked request.
+ * Return: LEAVE (the queue leaves the fallback thread's list) if the last IDLE_LOOKS
+ * looks found nothing new; else OTHERS (the queue stays on the list).
  */
 static enum uaio_care care_by_others(struct uaio_ready *ready)
 {
@@ -134,7 +136,8 @@ enum uaio_care uaio_care_for(struct uaio_ready *ready, bool is_urgent,
 	if (!is_urgent && attended) {
 		/*
 		 * Threads of the program may be busy with some files of the queue, and
-		 * never try the rest. Add the latter to the epoll.
+		 * never try the requests of the other files. Add these other files to
+		 * the epoll, so that it reports them.
 		 */
 		uaio_ready_arm_stale(uaio_care_group(ready));
 		(void)uaio_ready_look(uaio_care_group(ready),

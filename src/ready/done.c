@@ -13,9 +13,9 @@
  *       in the order of the tries. Until they are completed, the requests count as
  *       parked.
  *
- *   I2  If a collected receive has left its socket unqueried, another try on that
- *       socket could consume data that the query must find. So before such a try the
- *       thread completes the collected requests.
+ *   I2  A collected receive may still need the query of its socket. Another try on that
+ *       socket could consume the data before the query. So before such a try the thread
+ *       completes the collected requests.
  *
  *   I3  Between collecting a request and completing it, the thread only tries other
  *       requests, by calls that do not block. It does nothing that could wait for a
@@ -55,7 +55,10 @@ static void note_rest(struct uaio_req *req, bool has_more)
 	req->found.rest = has_more ? UAIO_REST_THERE : UAIO_REST_UNKNOWN;
 }
 
-/* Return: a bit for file; about one in 64 other files has the same bit. */
+/*
+ * Return: the bit of file in a set of files; about one in 64 other files has the same
+ * bit.
+ */
 static uint64_t bit_of(const struct uaio_file *file)
 {
 	return UINT64_C(1) << (uintptr_t)file / sizeof(*file) % 64;

@@ -84,8 +84,8 @@ struct uaio_file *uaio_edge_note(struct uaio_group *group,
 	if (!file)
 		return NULL;
 	/*
-	 * The file was added to the epoll again after this event was taken. The epoll
-	 * then reports once more what is ready, so ignore the event.
+	 * The file was added to the epoll again after this event was read from the
+	 * epoll. The epoll then reports once more what is ready, so ignore the event.
 	 */
 	if (unlikely(uaio_watch_data(watch) != event->data.u64)) {
 		uaio_unlock(&file->lock, UAIO_RANK_FILE);
@@ -137,8 +137,8 @@ void uaio_ready_kick_events(struct uaio_group *group,
 /*
  * Return: whether this thread stored the file's latest edge, and did so after it last
  * polled the file for the request. If another thread stored the edge, that thread may
- * have taken the event before this poll. Then the edge does not prove that the file is
- * ready.
+ * have read the event before this thread polled the file. Then the edge does not prove
+ * that the file is ready.
  */
 static bool has_edge_locked(const struct uaio_file *file,
 			    const struct uaio_req *req)
@@ -185,8 +185,9 @@ void uaio_edge_take_locked(struct uaio_file *file, struct uaio_told *told)
 
 /*
  * Return: whether a poll need not query its file again (I11). This is so if there were
- * edges since the poll's last query, and the epoll always watched for the poll's events
- * without reporting them. If these events come later, the epoll reports another edge.
+ * edges since the poll's last query, but none of them reported the poll's events, for
+ * which the epoll always watched. If such an event comes later, the epoll reports
+ * another edge.
  */
 static bool is_told_of_nothing(const struct uaio_told *told,
 			       const struct uaio_req *req)
@@ -209,8 +210,8 @@ bool uaio_edge_begin_poll_locked(const struct uaio_told *told,
 	bool waits_on = is_told_of_nothing(told, req);
 
 	/*
-	 * If the poll queries its file, it does so after this store. So each edge that
-	 * comes after the query differs from the stored number.
+	 * If the poll queries its file, it does so after this store. So if an edge
+	 * comes after the query, the file's nr_edges no longer equals req->edges.
 	 */
 	req->edges = told->nr_edges;
 	if (!waits_on)

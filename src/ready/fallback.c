@@ -5,23 +5,23 @@
  * A queue with parked requests is on this thread's list. At intervals the thread looks
  * at the queue. If threads of the program have completed requests since the last look,
  * or one of them leads (lead.h), the queue is left to them. Otherwise the thread adopts
- * the queue: it adds all files to the queue's epoll, and watches that epoll by its own.
- * Then it executes each request as soon as the file becomes ready, until a thread of
- * the program completes a request again. So only the first requests of a queue are
- * late, and only if no other thread serves the queue.
+ * the queue: it adds all files to the queue's epoll, and adds that epoll to the
+ * thread's own epoll. Then it executes each request as soon as the file becomes ready,
+ * until a thread of the program completes a request again. So only the first requests
+ * of a queue are late, and only if no other thread serves the queue.
  *
  *   I1  A queue is put on the list when its first request is parked. It stays until the
  *       thread has adopted it, or sees a leader, or has seen no parked request for a
- *       while. After the thread has cleared UAIO_LIST it checks once more for parked
- *       requests; a thread that parks counts its request, then reads UAIO_LIST. So one
- *       of the two sees the other.
+ *       while. After the thread has cleared UAIO_LIST (the queue is on the list) it
+ *       checks once more for parked requests; a thread that parks counts its request,
+ *       then reads UAIO_LIST. So one of the two sees the other.
  *
  *   I2  While the thread works in a queue, the queue's nr_served is raised by one. This
  *       time is called a stay. A thread that closes the queue waits until nr_served is 0.
  *
  *   I3  The thread sleeps no longer than until the first timer of its queues is due
- *       (timer.h). So before it sleeps it looks at all these queues, but only if one of
- *       them may have a timer.
+ *       (timer.h). So if one of these queues may have a timer, the thread looks at all
+ *       of them before it sleeps.
  *
  *   I4  The thread looks at its list every TICK_NS, and less often while threads of the
  *       program serve all queues. It looks within TICK_NS at a queue that was just
@@ -256,7 +256,7 @@ static void disown_locked(struct uaio_ready *ready)
 /*
  * Threads of the program serve this queue again: disown it and put it on the list. If
  * workers have submitted requests to the kernel, serve the queue again at once, because
- * the program's threads may not complete these requests.
+ * perhaps no thread of the program wakes to complete these requests.
  */
 static void leave_to_callers(struct uaio_ready *ready)
 {
@@ -273,7 +273,10 @@ static void leave_to_callers(struct uaio_ready *ready)
 	unlock();
 }
 
-/* Serve an adopted queue whose epoll has events, or leave it to the program. */
+/*
+ * Serve an adopted queue whose epoll has events. If threads of the program serve it
+ * again, leave it to them.
+ */
 static void answer(struct uaio_ready *ready)
 {
 	bool is_left;
@@ -307,9 +310,9 @@ static void end_service(struct uaio_ready *ready)
 }
 
 /*
- * `round`: the queues at which the thread has not yet looked in this round. Take the
- * first of them, put it back on the thread's list (`listed`), and begin to work in it
- * (a stay, I2).
+ * Take the first queue of `round`, the queues at which the thread has not yet looked in
+ * this round. Put it back on the thread's list (`listed`), and begin to work in it (a
+ * stay, I2).
  */
 static struct uaio_ready *next_listed(struct list *round, bool *ret_is_urgent)
 {
@@ -330,12 +333,12 @@ static struct uaio_ready *next_listed(struct list *round, bool *ret_is_urgent)
 }
 
 /*
- * Called after UAIO_LIST was cleared.
- * Return: whether the queue must go back on the list. It must if a request is parked, no
- * thread leads, and the epoll does not serve all requests. The latter is so if this
- * thread has not adopted the queue, or if the epoll does not report some files. Such
- * files are kicked, in doubt, or missing in the epoll. A leader that stopped just now may
- * have left such files.
+ * Called after UAIO_LIST was cleared. A leader may have stopped just before, and left
+ * files that no epoll reports.
+ * Return: whether the queue must go back on the list. It must if a request is parked,
+ * no thread leads, and this thread's epoll may not report all files. The latter is so
+ * if this thread has not adopted the queue, or if a file is kicked, missing in the
+ * queue's epoll, or in doubt (ready.h).
  */
 static bool is_left_to_us(struct uaio_ready *ready)
 {
@@ -368,8 +371,8 @@ static void leave_listed(struct uaio_ready *ready)
 }
 
 /*
- * Serve all queues on the list, as far as each needs this thread.
- * Return: the most urgent need that any queue still has.
+ * Call uaio_care_for() for each queue on the list.
+ * Return: the greatest of its answers: OURS if any queue still needs this thread.
  */
 static enum uaio_care look_at_all(void)
 {

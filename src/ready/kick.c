@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Lists of watches (a watch: a file for which requests of a queue wait). Kicked: the
- * watch's requests must be tried. Fresh: a request was parked, and no thread has looked
- * since. Unarmed: the file is not yet in the epoll. Refused: the epoll refuses the
- * file, or the file is in doubt.
+ * watch's requests must be tried. Fresh: a request was parked, and no thread has tried
+ * the watch since. Unarmed: the file is not yet in the epoll. Refused: the epoll
+ * refuses the file, or the file is in doubt (ready.h).
  *
  * Tested by test-ready*.c.
  */
@@ -265,9 +265,9 @@ void uaio_ready_kick_refused(struct uaio_group *group)
 void uaio_ready_kick_personal(struct uaio_ready *ready)
 {
 	/*
-	 * relaxed: a file with UAIO_FILE_F_PERSONAL may be ready for one thread only.
-	 * If this thread has made a watch of such a file, it sees has_personal set. It
-	 * need not see watches that other threads are just making.
+	 * relaxed: if this thread has made a watch of a file with UAIO_FILE_F_PERSONAL,
+	 * it has set has_personal itself. Watches that other threads are just making
+	 * may be missed.
 	 */
 	if (likely(!load_relaxed(&ready->has_personal)))
 		return;
@@ -291,7 +291,7 @@ void uaio_ready_kick_all(struct uaio_group *group)
 		watch = container_of(pos, struct uaio_watch, in_group);
 		/*
 		 * relaxed: the thread that runs the watch first takes it from the
-		 * kicked list under this lock, and so sees the new count
+		 * kicked list under this lock, and so sees the new nr_lost
 		 */
 		store_relaxed(&watch->nr_lost,
 			      load_relaxed(&watch->nr_lost) + 1);

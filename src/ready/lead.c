@@ -104,8 +104,8 @@ static bool tell_next_locked(struct uaio_queue *queue,
 static bool is_listed(const struct uaio_queue *queue, uint32_t keepers)
 {
 	/*
-	 * [MB:timer] seq_cst: the caller has cleared UAIO_LEADER before this read, as
-	 * in note_timers_locked().
+	 * [MB:timer] seq_cst: the caller has cleared UAIO_LEADER before this read.
+	 * Pairs with uaio_timer_tell_sleeper().
 	 */
 	int64_t next = load_seq_cst(&queue->group.ready.next_ns);
 
@@ -115,8 +115,8 @@ static bool is_listed(const struct uaio_queue *queue, uint32_t keepers)
 
 /*
  * From here on no waiter serves the parked requests. is_lost: a signal handler may have
- * left the epoll by siglongjmp(), with events that the thread had taken; so kick all
- * files.
+ * left the leader's sleep by siglongjmp(). Events that the leader had read from the
+ * epoll are then lost, so kick all files.
  * Return: whether the caller must notify a thread that serves the requests. Then the
  * queue is pinned (kept alive).
  */
@@ -214,9 +214,9 @@ void uaio_waiters_pass_on(struct uaio_group *group)
 	uaio_queue_unlock(queue);
 	uaio_wakeups_deliver(&wakeups);
 	/*
-	 * The woken waiter may leave without looking at the files. It may have timed
-	 * out, or have enough events, or a signal handler may leave its sleep by
-	 * siglongjmp(). So the fallback thread looks at them, too.
+	 * The waiter that was woken to lead may leave without looking at the files. It
+	 * may have timed out, or have enough events, or a signal handler may leave its
+	 * sleep by siglongjmp(). So the fallback thread looks at the files, too.
 	 */
 	if (was_told)
 		list(group);
@@ -262,8 +262,8 @@ bool uaio_lead_pin_again(struct uaio_queue *queue,
 
 /*
  * The program has closed the epoll, by a system call that the library does not see. So
- * sleep without it. No descriptor then reports what the kernel has completed: wake
- * after a short time if the kernel has requests.
+ * sleep without it. Without the epoll, nothing wakes the thread when the kernel
+ * completes a request. So if the kernel has requests, wake after SLICE_NS.
  */
 static int sleep_without(const struct uaio_queue *queue,
 			 const struct uaio_wait *wait, int64_t until)
@@ -318,8 +318,9 @@ static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	store_relaxed(&waiter->is_asleep, 0);
 	if (!uaio_lead_pin_again(queue, waiter)) {
 		/*
-		 * A signal handler has made another waiter the leader, before this
-		 * thread slept. The events were meant for that leader, so wake it.
+		 * A signal handler in this thread has called the library, which made
+		 * another waiter the leader. The events were meant for that leader, so
+		 * wake it.
 		 */
 		if (nr > 0) {
 			uaio_ready_kick_all(&queue->group);

@@ -38,9 +38,9 @@
  *       for the other.
  *
  * test/model/ready.pml is a model of I1 to I6. If one of the two threads in I3 omits
- * its read, a request is never executed. The faults WAITERS_NOT_TOLD and
- * WAITER_DOES_NOT_LOOK of the model show this, and test-ready-served.c runs the code of
- * both threads. Two leaders in one epoll lose a wake-up: fault TWO_SLEEP_IN_AN_EPOLL;
+ * its read, a request is never executed. The model's planted faults WAITERS_NOT_TOLD
+ * and WAITER_DOES_NOT_LOOK show this, and test-ready-served.c runs the code of both
+ * threads. Two leaders in one epoll lose a wake-up: fault TWO_SLEEP_IN_AN_EPOLL;
  * test-ready-races.c.
  *
  * Tested by test-ready-caller.c and test-ready-signals.c.
