@@ -471,7 +471,10 @@ static void disown_idle_locked(void)
 /* Return: whether the thread must end, after a long time without events. */
 static bool is_over(void)
 {
-	/* If only threads of the library are left, end despite parked requests. */
+	/*
+	 * If only threads of the library are left, the process ends when they end. So
+	 * this thread then ends despite parked requests.
+	 */
 	bool is_over = uaio_threads_are_last();
 
 	lock();

@@ -107,7 +107,7 @@ void uaio_lead_forget(void);
  * the last check: nr_leads still equals *seen. Called by another waiter after it has
  * slept for a while; *seen is UINT64_MAX before the first check. If the leader is lost,
  * the fallback thread serves the queue from here on. If there is no leader, mark the
- * waiter is_leaderless.
+ * waiter is_leaderless: a new leader then wakes it.
  */
 void uaio_lead_challenge(struct uaio_queue *queue, struct uaio_waiter *waiter,
 			 uint64_t *seen);

@@ -2,10 +2,10 @@
 /*
  * Threads that end while they sleep in a call of the library
  *
- * A thread may be cancelled while it waits for events, or a signal handler may end it
- * there. Then it never returns from the library's call. Before the thread is gone, the
- * C library calls the destructor in this file. The destructor frees what the thread has
- * left: it no longer counts as a waiter or a leader.
+ * A thread may be cancelled while it waits for events, or a signal handler may call
+ * pthread_exit() there. Then it never returns from the library's call. Before the
+ * thread is gone, the C library calls the destructor in this file. The destructor frees
+ * what the thread has left, and removes the thread as a waiter and leader.
  *
  * The destructor belongs to a key for thread-specific data (pthread_key_create()). For
  * the first 32 keys the C library keeps the values in the thread itself. For other keys

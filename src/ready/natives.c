@@ -50,7 +50,7 @@ unsigned uaio_ready_take_native(struct uaio_group *group)
 	unsigned nr_completed, nr = uaio_natives_take(group, &nr_completed);
 
 	/*
-	 * Requests that the kernel gave back unexecuted do not count: they do not prove
+	 * Do not count requests that the kernel gave back unexecuted. They do not prove
 	 * that threads of the program complete requests.
 	 */
 	if (nr_completed)

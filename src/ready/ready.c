@@ -64,8 +64,8 @@ void uaio_ready_init_group(struct uaio_group *group)
 	struct uaio_ready *ready = &group->ready;
 
 	/*
-	 * Initialise under the lock: a thread that slept in an earlier queue in this
-	 * memory may be about to read the members.
+	 * Initialise under the lock: this memory may have held another queue before,
+	 * and a thread that slept in that queue may be about to read the members.
 	 */
 	uaio_lock(&ready->lock, UAIO_RANK_READY);
 	uaio_poller_init(&ready->poller);
@@ -265,8 +265,8 @@ static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 	 */
 	bool was_tried = req->edges == load_relaxed(&file->nr_edges);
 	/*
-	 * The request may fail, or need nothing from the file. The epoll reports
-	 * neither, so a thread must try the request.
+	 * The request may fail, or may succeed although the file is not ready. The
+	 * epoll reports neither, so a thread must try the request.
 	 */
 	bool is_untried = !was_tried && (is_armed || req->sqe.is_async);
 
@@ -291,9 +291,9 @@ static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 }
 
 /*
- * Store the events of a poll that is about to be parked. A thread that adds the file to
- * the epoll reads them here. It need not go through all polls of the file, which may be
- * thousands.
+ * Store the events that a poll awaits, before the poll is parked. A thread that adds
+ * the file to the epoll reads these events from file->polled. So it need not go through
+ * all polls of the file, which may be thousands.
  */
 static void note_polled_locked(struct uaio_req *req,
 			       const struct uaio_waitq *waitq)
@@ -375,9 +375,9 @@ void uaio_waitq_kick_locked(struct uaio_file *file, enum uaio_waitq_id id,
 	home = uaio_ready_home(&first->group->ready);
 	uaio_watch_kick(first->watch, 1u << id, false);
 	/*
-	 * The same edge may have woken a thread that sleeps in home. If that thread has
-	 * skipped the wait queue, because this thread was running it, the fallback
-	 * thread must run it.
+	 * Another thread may sleep in home. An edge may have woken it, but it has
+	 * skipped the wait queue if this thread was running that. So the fallback
+	 * thread must run the wait queue.
 	 */
 	if (home != runs)
 		uaio_fallback_nudge(home);
@@ -457,8 +457,8 @@ announce(struct uaio_group *group)
 		uaio_waiters_pass_on(home);
 	else if (!uaio_ready_tuning.delays_kick || uaio_is_commons(home))
 		/*
-		 * Let the fallback thread serve the request at once: delays_kick is off
-		 * (in tests), or home is the commons, which no thread of the program
+		 * Let the fallback thread serve the request at once: tests have cleared
+		 * delays_kick, or home is the commons, which no thread of the program
 		 * serves.
 		 */
 		uaio_fallback_nudge(home);
@@ -538,8 +538,8 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 		uaio_waitq_count_out(waitq, req);
 		/*
 		 * No thread has tried the next request of the wait queue yet. It may
-		 * need less than the cancelled request, and succeed. So let a thread
-		 * try it.
+		 * need less data (or space) than the cancelled request, and succeed. So
+		 * let a thread try it.
 		 */
 		if (was_first && id != UAIO_WAITQ_POLL && !waitq->is_running)
 			uaio_waitq_kick_locked(file, id, NULL);

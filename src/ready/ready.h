@@ -31,29 +31,31 @@
  *       is first needed for it.
  *
  *   I3  No edge is lost. An edge kicks the wait queues: it puts their watch on the
- *       queue's list of watches to be run. If the thread that takes the edge also runs
- *       the list, it runs these wait queues at once, unless their watch is on a list
- *       already. A wait queue that is being run when its edge comes is tried once more.
- *       If an edge comes after a request was tried, and before it is parked, the number
- *       of edges has changed, so the request is tried again.
+ *       queue's list of watches to be run. If the thread that reads the edge from the
+ *       epoll also runs the list, it runs these wait queues at once, unless their watch
+ *       is on one of the queue's lists already (kick.c). A wait queue that is being run
+ *       when its edge comes is tried once more. If an edge comes after a request was
+ *       tried, and before it is parked, the number of edges has changed, so the request
+ *       is tried again.
  *
  *   I4  Before a thread sleeps in a queue's epoll, it adds all files with parked
  *       requests to the epoll. If a request is parked while a thread sleeps there, the
- *       parking thread adds the file. Some requests were never tried, because the
- *       client wanted a worker for them. The thread tries these before it sleeps: the
- *       epoll may never report anything for a request that would fail, or that needs
- *       nothing from the file.
+ *       parking thread adds the file. Before the sleep, the thread also tries requests
+ *       that no thread has tried yet, because the client wanted a worker for them
+ *       (IOSQE_ASYNC). The epoll may never report anything for such a request, if it
+ *       would fail, or would succeed although the file is not ready.
  *
  *   I5  One thread at a time runs a queue's list of kicked watches; other threads skip
  *       the list. Before the running thread releases the list, it checks the list once
  *       more, under the lock. The number of tries in one run is limited. Watches that are
  *       left over are passed on to a thread that sleeps.
  *
- *       A caller is a thread of the program that runs a list and does not sleep next. If
- *       another thread sleeps in the epoll, the caller adds the files that it has run to
- *       the epoll. The sleeping thread has left out files that were kicked when it
- *       looked. A caller that puts a wait queue in doubt, or cannot add its file to the
- *       epoll, makes sure that a leader or the fallback thread serves the queue.
+ *       A caller is a thread of the program that runs a list and does not sleep next.
+ *       If another thread sleeps in the epoll, the caller adds the files that it has
+ *       run to the epoll. This is necessary because the sleeping thread may have left
+ *       out files that were still kicked. A caller that puts a wait queue in doubt, or
+ *       cannot add its file to the epoll, makes sure that a leader or the fallback
+ *       thread serves the queue.
  *
  *   I6  While a request of a queue is parked, some thread serves the queue. Either a
  *       thread sleeps in the queue's epoll (lead.h, attend.h); or the fallback thread
@@ -89,13 +91,14 @@
  *       poll is tried like other polls, and ends with its first completion; the client
  *       submits it again.
  *
- *       Known deviation of multishot polls: when a file is added again, the epoll reports
- *       once more what is still ready, so there is a completion without a new edge. This
- *       happens if the file is added for other events, for another multishot poll, or by
- *       another descriptor. If another multishot poll is parked after a thread has taken
- *       an edge, but before it acts on the edge, the edge is ignored. As the epoll
- *       reports again what is still ready, such an edge goes unreported only if its data
- *       was read meanwhile.
+ *       Known deviation of multishot polls: when a file is added again, the epoll
+ *       reports once more what is still ready, so there is a completion without a new
+ *       edge. This happens if the file is added for other events, for another multishot
+ *       poll, or by another descriptor. If another multishot poll is parked after a
+ *       thread has read an edge from the epoll, but before it acts on the edge, the
+ *       edge is ignored. The file is then added again, so the epoll reports again what
+ *       is still ready. The client misses the edge only if the data that caused it was
+ *       read meanwhile.
  *
  *   I11 A one-shot poll calls poll() on its file whenever it is run, with two
  *       exceptions. Both require that there was an edge since the last call of poll() for
@@ -105,12 +108,13 @@
  *       epoll watched for all awaited events. Then the poll goes on waiting.
  *
  *       Each edge is stored in the file before the file's polls are run because of that
- *       edge. The edge stays stored until the polls are run, even if another edge follows:
- *       threads may store edges in another order than they take them. If an edge may be
- *       lost, a one-shot poll calls poll() instead of going on waiting
- *       (UAIO_WAITQS_ASK). An edge completes the poll without a call of poll() only if
- *       the thread that stored the edge also made the poll's last call. Otherwise the
- *       edge may be older than that call, and its data may have been read in between.
+ *       edge. The edge stays stored until the polls are run, even if another edge
+ *       follows, because two threads may store their edges in another order than the
+ *       epoll reported them. If an edge may be lost, a one-shot poll calls poll()
+ *       instead of going on waiting (UAIO_WAITQS_ASK). An edge completes the poll
+ *       without a call of poll() only if the thread that stored the edge also made the
+ *       last call of poll() for it. Otherwise the edge may be older than that call, and
+ *       its data may have been read in between.
  *
  *   I12 A multishot receive on a plain TCP socket may get less than its buffer holds
  *       (UAIO_REST_NO_BYTES), without stopping at an urgent mark. It is then not tried
@@ -139,12 +143,12 @@
  *       fallback thread keeps the queue on its list, even if it has adopted the queue
  *       (faults: KICKED_LEFT_BY_THE_LIST, DOUBT_LEFT_BY_THE_LIST; test-ready-left.c).
  *       That test also has two cases for which the model would need too many steps. In
- *       the first, a caller has run the list, or could not add a file to the epoll. The
- *       caller then checks whether another thread sleeps in the epoll: such a thread
- *       relies on the epoll. In the second, a caller wakes a waiter, which may leave
- *       without looking at the files, so the fallback thread must look, too. In both
- *       cases the caller first puts the file on a list, and then checks. A thread that is
- *       about to sleep looks at the lists under the same lock.
+ *       the first, a caller has run the list, or could not add a file to the epoll.
+ *       Another thread may sleep in the epoll, and rely on its events, so the caller
+ *       checks for such a thread. In the second, a caller wakes a waiter, which may
+ *       leave without looking at the files, so the fallback thread must look, too. In
+ *       both cases the caller first puts the file on a list, and then checks. A thread
+ *       that is about to sleep looks at the lists under the same lock.
  *
  *   I6  A thread that parks first counts the request, then reads who serves the queue
  *       (fault: LOOKS_BEFORE_IT_COUNTS). A thread that stops serving a queue then checks
@@ -228,7 +232,10 @@ unsigned uaio_ready_take_native(struct uaio_group *group);
  */
 static inline struct uaio_group *uaio_ready_home(const struct uaio_ready *ready)
 {
-	/* relaxed: both possible homes existed before any request was parked */
+	/*
+	 * relaxed: the caller needs only the pointer, because both possible homes were
+	 * complete before any request was parked
+	 */
 	return load_relaxed(&ready->home);
 }
 
@@ -249,12 +256,12 @@ struct uaio_watch *uaio_watch_get(struct uaio_group *group,
 				  struct uaio_file *file);
 
 /*
- * Park a request until its file is ready; a request without a file, until it expires. The
- * caller has called uaio_ready_expect(), and has pinned the group or holds its lock. from:
- * the request's state until now (PREPPED, RUNNING or HELD). Afterwards call
+ * Park a request until its file is ready; a request without a file, until it expires.
+ * The caller has called uaio_ready_expect(), and has pinned the group or holds its
+ * lock. from: the request's state until now (PREPPED, RUNNING or HELD). Afterwards call
  * uaio_ready_submitted() or uaio_ready_announce().
  * Return: false if the queue is being closed: the request still belongs to the caller,
- * in the same state, and is no longer expected.
+ * in the same state, and uaio_ready_unexpect() was called for it.
  */
 bool uaio_ready_park(struct uaio_req *req, enum uaio_req_state from);
 
@@ -278,7 +285,7 @@ void uaio_ready_announce(struct uaio_group *group);
  * newest first. (A file is on `fresh` if a request was parked on it, and no thread has
  * looked at the file since.) The number of tries is limited. If another thread is
  * running the list of kicked files, only complete timers and native requests.
- * Return: whether a kicked file is left. If so, and by is UAIO_RUN_BY_CALLER, this
+ * Return: whether a kicked file is left. If so, and `by` is UAIO_RUN_BY_CALLER, this
  * function has made another thread try that file's requests.
  */
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by);
@@ -363,10 +370,10 @@ void uaio_ready_kick_events(struct uaio_group *group,
 void uaio_ready_returned(struct uaio_req *req);
 
 /*
- * A completion may make a file ready, for example a ring of io_uring. If that file may
- * be in an epoll, call this before posting the completion. As in the kernel, a
- * multishot poll of an epoll then ends with its next completion. Otherwise, if the poll
- * was submitted to the ring that its epoll contains, each completion would cause
+ * Call this before posting a completion that makes a file ready (such as the ring that
+ * gets the completion), if that file may be in an epoll. As in the kernel, a multishot
+ * poll of an epoll then ends with its next completion. Without this, a poll of an epoll
+ * that contains the poll's own ring would never stop: each completion would cause
  * another.
  */
 void uaio_ready_note_nested(void);
@@ -412,8 +419,9 @@ void uaio_fallback_nudge(struct uaio_group *group);
 void uaio_fallback_forget(struct uaio_group *group);
 
 /*
- * Only tests and benchmarks count and tune what this module does. In normal use,
- * threads that park requests would all write the same counters.
+ * Only tests and benchmarks count and tune what this module does. In normal use
+ * counting would cost time, because threads that park requests would all write the same
+ * counters.
  */
 #if defined(UAIO_TESTING) || defined(UAIO_BENCH)
 #define UAIO_READY_IS_MEASURED
