@@ -342,8 +342,8 @@ struct uaio_watch *uaio_watch_pop_locked(struct uaio_ready *ready,
 
 /*
  * Lock the file of a watch that another thread may have dropped. No reference to the
- * file is taken: the watch and the file exist while the lock is held. Afterwards the
- * file exists only as long as one of its requests.
+ * file is taken: the watch and the file exist while the lock is held. After the unlock
+ * the file exists only as long as one of its requests.
  * Return: the file; NULL, and no lock is held, if group has no such watch any more.
  */
 struct uaio_file *uaio_watch_lock_file(const struct uaio_watch *watch,
@@ -414,8 +414,8 @@ static inline uint32_t uaio_watch_edges(const struct uaio_watch *watch)
 
 /*
  * Some files are ready for one thread and not for another (signalfd). The epoll queries
- * such a file on behalf of the thread that sleeps there. So kick these files: the
- * calling thread tries them itself.
+ * such a file on behalf of the thread that sleeps in the epoll. So kick these files,
+ * and the calling thread tries them itself.
  */
 void uaio_ready_kick_personal(struct uaio_ready *ready);
 

@@ -40,16 +40,17 @@ static void note_retry(struct uaio_waitq *waitq, enum uaio_runner by,
 	if (was_fresh)
 		waitq->retry_pays = !was_in_vain;
 	/*
-	 * io_submit may have parked the request without a try. As the program's threads
-	 * have not executed the request, let io_submit try the next request.
+	 * io_submit may have parked the request without a try, in the hope that a
+	 * waiting thread of the program soon executes it. As no such thread has done
+	 * so, let io_submit try the next request again.
 	 */
 	if (was_in_vain || by == UAIO_RUN_BY_FALLBACK)
 		store_relaxed(&waitq->nr_misses, 0);
 }
 
 /*
- * State of a run, which makes passes over wait queues, and of its present pass. This
- * thread owns the wait queue of the pass (is_running).
+ * State of a run, and of its present pass. (A pass tries requests of one wait queue,
+ * which this thread owns meanwhile: is_running.)
  */
 struct run {
 	struct uaio_file *file;
@@ -84,7 +85,8 @@ static bool is_poll_once(const struct uaio_req *req)
 /*
  * Return: whether the file will be added to the epoll after this try. The epoll then
  * reports the file if it is ready. If another thread has added the file during the try,
- * the result is false: a third thread may have taken the file's edge.
+ * the result is false: a third thread may have read the file's edge from the epoll, so
+ * the epoll may not report the file again.
  */
 static bool is_to_be_armed_locked(const struct run *run,
 				  const struct uaio_req *req)
@@ -169,8 +171,8 @@ begin_multishot_locked(struct run *run, struct uaio_req *req)
 static bool may_be_nested(const struct uaio_req *req)
 {
 	/*
-	 * relaxed: uaio_ready_note_nested() changes the count before the ring is made
-	 * ready, and so before the edge
+	 * relaxed: the count is changed before the ring becomes ready, and so before
+	 * the edge because of which this thread runs the poll
 	 */
 	return req->file->flags & UAIO_FILE_F_EPOLL &&
 	       req->watch->nr_nested != load_relaxed(&uaio_ready_nr_nested);
@@ -193,7 +195,8 @@ static bool is_empty_locked(const struct uaio_req *req)
  * Post the result res of a multishot request, and decide whether the request goes on. A
  * poll goes on if edges complete it. Any other multishot request goes on until a try
  * finds nothing, or its socket is known to have nothing more. The file's lock is
- * released meanwhile; an edge then kicks the wait queue, which this thread runs.
+ * released meanwhile. If an edge comes then, it sets is_kicked, so this thread tries
+ * the wait queue again.
  * Return: WAIT_FILE; or DONE: the request ends with res.
  */
 static __attribute__((noinline)) enum uaio_next
@@ -257,9 +260,9 @@ end_try_unlocked(struct run *run, struct uaio_req *req, int fd,
 }
 
 /*
- * End the try of req with the outcome next, which is DONE or WORKER: remove req from
- * its wait queue, which a worker then also owns. The file's lock may be released and
- * taken again. fd: the descriptor used; res: the result.
+ * End the try of req. `next`: the outcome, DONE or WORKER; fd: the descriptor used;
+ * res: the result. req leaves its wait queue; with WORKER, a worker then owns the wait
+ * queue. The file's lock may be released and taken again.
  */
 static void end_try_locked(struct run *run, struct uaio_req *req, int fd,
 			   enum uaio_next next, int64_t res, bool is_cancelled)
@@ -273,9 +276,9 @@ static void end_try_locked(struct run *run, struct uaio_req *req, int fd,
 	if (likely(is_done)) {
 		uaio_waitq_leave_locked(run->waitq);
 		/*
-		 * Count the request before its completion is posted, so a thread that
-		 * sees the completion finds the request counted. Threads of the program
-		 * count later (count_run()).
+		 * Count the request in the statistics before its completion is posted.
+		 * So a test that sees the completion finds the request counted. For
+		 * threads of the program, count_run() counts later.
 		 */
 		if (run->by == UAIO_RUN_BY_FALLBACK)
 			uaio_ready_add(&uaio_ready_counters.nr_by_fallback, 1);
@@ -383,7 +386,8 @@ static bool run_stream_locked(struct run *run)
 
 /*
  * Try each poll once, even if the run has no tries left, and move it to the end of the
- * list. (A position in the list may become invalid, as other threads cancel polls.)
+ * list. So the next poll is always the first. (A pointer to another position may become
+ * invalid, as other threads cancel polls.)
  */
 static void run_polls_locked(struct run *run)
 {
@@ -636,7 +640,10 @@ bool uaio_ready_run_events(struct uaio_group *group, enum uaio_runner by,
 	count_run(ready, &run);
 	if (by != UAIO_RUN_BY_CALLER)
 		return is_left;
-	/* If a wait queue is in doubt, a thread must try it again. */
+	/*
+	 * If a wait queue is in doubt, the epoll may not report its file. So a sleeping
+	 * thread must try it again.
+	 */
 	if (is_left || run.has_doubts)
 		uaio_waiters_pass_on(group);
 	else if (is_unarmed)

@@ -437,9 +437,9 @@ static void a_thread_that_ends_in_its_sleep_leads_no_more(void **state)
 /* What happens to the queues when a thread's sleep ends */
 
 /*
- * For unit_await(): the fallback thread may have adopted the queue (watch its epoll)
- * before this thread became the leader. Then the fallback thread removes the queue from
- * its list a little later.
+ * Condition for unit_await(): the queue is off the fallback thread's list. If that
+ * thread adopted the queue (watches its epoll) before this thread became the leader, it
+ * removes the queue from its list a little later.
  */
 static bool is_off_the_list(void *arg)
 {

@@ -60,8 +60,8 @@ static void sleep_for(int event)
 		uaio_attend_end(&attend, pfds[1].revents != 0);
 	}
 	/*
-	 * If the thread has no queue to serve, the eventfd is readable, or another
-	 * thread is about to write it.
+	 * If the thread had no queue to serve, it now waits for the eventfd alone. The
+	 * eventfd is readable, or another thread is about to write it.
 	 */
 	assert_int_equal(poll(pfds, 1, -1), 1);
 }

@@ -52,8 +52,8 @@ static void assert_leaves_when_idle(struct uaio_ready *ready)
 }
 
 /*
- * Precondition: completions are counted, but no request is parked anew, as if the
- * kernel executed the requests.
+ * Precondition: requests complete, but none is parked again, as if the kernel executed
+ * them.
  */
 static void a_led_queue_stays_while_its_leader_completes_requests(void **state)
 {
@@ -98,9 +98,9 @@ static void a_queue_that_is_listed_again_stays_as_long(void **state)
 }
 
 /*
- * The fallback thread looks at a busy queue less and less often. While it sleeps for
- * long, the test puts another queue on its list: that thread must look at the other
- * queue soon.
+ * The fallback thread looks at a busy queue less and less often, so its sleeps grow
+ * long. During such a sleep the test puts another queue on the list. The thread must
+ * look at that queue soon.
  */
 static struct uaio_queue other;
 static uint32_t

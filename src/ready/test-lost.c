@@ -65,9 +65,9 @@ static long nr_sleeps(void)
 }
 
 /*
- * Check that nothing is left of the thread that waited. That thread never comes back.
- * If destroying that thread's context, or opening another context, waited for that
- * thread, the calling thread would sleep again and again. So count the sleeps.
+ * Check that nothing is left of the thread that waited and never comes back. Otherwise
+ * destroying its context, or opening another context, would wait for that thread, by
+ * sleeping again and again. So count the calling thread's sleeps.
  */
 static void finish(void)
 {

@@ -66,8 +66,8 @@ static void arm_loser(void)
 }
 
 /*
- * What the client does: it looks at its ring in memory; it sleeps in a wait; or it
- * waits only after the read has completed.
+ * How the client gets the event: it looks at its ring in memory; or a thread sleeps in
+ * io_getevents meanwhile; or the client calls io_getevents only at the end.
  */
 enum { LOOKS, SLEEPS, COMES, NR_WAYS };
 
@@ -104,7 +104,10 @@ what_is_ready_again_while_it_is_tried_is_tried_once_more(void **state)
 	close_pipe();
 }
 
-/* The buffer tells which request is tried, as each reads into its own byte. */
+/*
+ * Each request reads into its own byte of `bytes`. So the buffer of a read call tells
+ * which request is tried.
+ */
 enum { NR_SLOTS = 64, NR_CALLERS = 4 };
 
 static struct {
@@ -112,10 +115,10 @@ static struct {
 	struct iocb iocbs[NR_SLOTS];
 	uint32_t is_tried[NR_SLOTS];  /* atomic */
 	uint32_t nr_events[NR_SLOTS]; /* atomic: completions in this round */
-	/* atomic: how often a request was tried by two threads at a time */
+	/* atomic: how often two threads tried one request at the same time */
 	uint32_t nr_together;
 	uint32_t nr_tried; /* atomic: requests being tried just now */
-	/* atomic: how often two requests were tried at a time */
+	/* atomic: how often two of the requests were tried at the same time */
 	uint32_t nr_beside;
 	uint32_t nr_done; /* atomic: events in this round */
 } crowd;
@@ -303,7 +306,7 @@ static void one_call_executes_no_more_than_a_share(void **state)
 		unit_hook(count_own_tries);
 		/*
 		 * In odd rounds the measured call is io_submit, which submits one more
-		 * request behind all others. In even rounds it is io_getevents.
+		 * request to the pipe. In even rounds it is io_getevents.
 		 */
 		if (round % 2)
 			assert_int_equal(unit_submit(handle, &iocb), 1);
@@ -324,7 +327,9 @@ static void one_call_executes_no_more_than_a_share(void **state)
  */
 static struct {
 	uint32_t ends; /* atomic */
-	/* atomic: a request that is not in iocbs has completed */
+	/*
+	 * atomic: the test's own request, which is not in iocbs, has completed
+	 */
 	uint32_t has_other;
 	struct iocb iocbs[NR_SLOTS];
 	char bytes[NR_SLOTS];
@@ -540,7 +545,8 @@ static void a_stream_that_never_gives_captures_no_caller(void **state)
  * While the first of two reads is executed, another thread adds the pipe to the epoll,
  * and takes the event that the epoll reports. The second read then gets EAGAIN,
  * although the pipe is ready: some files return EAGAIN while another thread uses them.
- * No further event will come.
+ * No further event will come, so the library must try the second read again without
+ * one.
  */
 static uint32_t nr_reads; /* atomic */
 

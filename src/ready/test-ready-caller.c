@@ -22,7 +22,8 @@ enum {
 	 * execute its request.
 	 */
 	/*
-	 * In SELDOM rounds the fallback thread may execute one request of each thread.
+	 * In so many rounds the fallback thread may once execute a request of each
+	 * thread.
 	 */
 	SELDOM = 100,
 	LOOK_NS = 4000000,
@@ -155,8 +156,8 @@ static const char *play_by_those_who_wait(void)
 
 	play_game(nr, &work);
 	/*
-	 * Allow the fallback thread more wake-ups: it wakes at intervals, and whenever
-	 * a thread was preempted.
+	 * For each interval allow one more wake-up of the fallback thread: it wakes at
+	 * intervals, and also when a thread was preempted.
 	 */
 	seldom += (uint64_t)(uaio_now_ns() - since) / LOOK_NS;
 	/*
@@ -342,8 +343,8 @@ static void one_of_the_waiters_executes_what_gets_ready(void **state)
 }
 
 /*
- * The first thread, which sleeps in the epoll, stops waiting. Then the second thread,
- * which waits as well, must execute the read, not the fallback thread.
+ * The first thread, which sleeps in the epoll, stops waiting. The second thread waits
+ * as well. It must now execute the read, and not leave it to the fallback thread.
  */
 static long wait_briefly(void *arg)
 {
@@ -390,7 +391,8 @@ static void a_waiter_that_sleeps_on_takes_over(void **state)
 
 /*
  * With IP_RECVERR a socket keeps an error until the program reads its error queue.
- * poll() reports the error; read() does not consume it.
+ * poll() reports the error; read() does not consume it. The library must not try a read
+ * again and again because of the error.
  */
 static void no_request_is_tried_again_for_an_error_that_is_kept(void **state)
 {

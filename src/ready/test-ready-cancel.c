@@ -231,8 +231,8 @@ static void cancel_while_tried(unsigned way, bool gives, bool holds_after)
 	if (gives && nr == 1)
 		assert_int_equal(read(ends[0], &byte, 1), 1);
 	/*
-	 * If the read found nothing, it goes on waiting. Then every way to cancel must
-	 * succeed, except io_cancel.
+	 * If the read found nothing, the request waits on. Then each way to cancel must
+	 * succeed; the test does not require this of io_cancel.
 	 */
 	if (!gives && ways[way] != by_call)
 		assert_int_equal(nr, 1);
@@ -522,7 +522,10 @@ static void a_waiter_leaves_a_context_that_goes_away(void **state)
 		}
 		since = uaio_now_ns();
 		unit_destroy(handle);
-		/* The requests may complete while their context is destroyed. */
+		/*
+		 * Destroying the context cancels the read. One waiter may get the event
+		 * of the read, and each other waiter gets EINVAL.
+		 */
 		for (unsigned k = 0; k < 2; k++)
 			assert_in_set(
 				(unsigned long)unit_thread_join(&waiters[k]),
@@ -539,7 +542,8 @@ static void a_waiter_leaves_a_context_that_goes_away(void **state)
 
 /*
  * Two contexts have reads of one pipe. The context that is destroyed has the older
- * read, and a thread that waits for its events.
+ * read, and a thread that waits for its events. The library must still execute the
+ * younger read.
  */
 static void requests_behind_a_context_that_goes_away_are_served(void **state)
 {

@@ -327,7 +327,8 @@ static int live_as_child(void)
 			return 4;
 	}
 	/*
-	 * Close the pipe's reading end in the child. The parent has it open, too.
+	 * The child has a copy of the pipe's reading end. Close it, so that only the
+	 * parent reads from the pipe.
 	 */
 	unit_close(ends[0]);
 	if (write(ends[1], "c", 1) != 1)

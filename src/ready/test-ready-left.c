@@ -35,9 +35,10 @@ struct place {
 };
 
 /*
- * Stop points of the fallback thread. idle: before it sleeps. telling: while it wakes
- * the leader (the waiter that sleeps in the epoll), with the queue's lock held. told:
- * after it has released that lock. Stop points of the test's threads: waiting, looking.
+ * Stop points of the fallback thread: `idle`, before it sleeps; `telling`, while it
+ * wakes the leader (the waiter that sleeps in the epoll), with the queue's lock held;
+ * `told`, after it has released that lock. Stop points of the test's threads: `waiting`
+ * and `looking`.
  */
 static struct place idle, telling, told, waiting, looking;
 
@@ -299,7 +300,10 @@ static void what_a_leader_leaves_in_doubt_is_tried_again(void **state)
 	}
 }
 
-/* A thread wakes a waiter, which has just timed out. */
+/*
+ * A thread wakes a waiter, which has just timed out. So the fallback thread must try
+ * the request.
+ */
 static bool hold_waiter(long nr, const long args[6], long *ret_res)
 {
 	if (role != OF_WAITER || nr != SYS_futex || !hold(&waiting))
@@ -353,7 +357,8 @@ static void what_is_told_to_a_waiter_that_leaves_is_tried_again(void **state)
 
 /*
  * A thread that checks for events without waiting tries the requests of kicked files
- * (ready.h). Meanwhile the leader goes to sleep.
+ * (ready.h). Meanwhile the leader goes to sleep, and leaves these files out of the
+ * epoll. The first thread must then add them.
  */
 static bool hold_looker(long nr, const long args[6], long *ret_res)
 {

@@ -140,7 +140,8 @@ static void a_write_that_is_refused_has_written_nothing(void **state)
 
 /*
  * The program wants to use the descriptor number of the library's epoll, in which a
- * thread is about to sleep.
+ * thread is about to sleep. The library must first wait until that thread has left the
+ * epoll.
  */
 static const int64_t SECOND_NS = 1000000000;
 

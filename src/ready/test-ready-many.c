@@ -104,8 +104,8 @@ static long wait_for_event(void *arg)
 }
 
 /*
- * Complete the read of socket i. sleeps: a thread sleeps for the event; else the client
- * makes no call.
+ * Complete the read of socket i. `sleeps`: whether a thread sleeps for the event; if
+ * not, the client makes no call.
  */
 static void serve(unsigned i, bool sleeps)
 {

@@ -184,9 +184,9 @@ static bool is_drained(void *arg)
 }
 
 /*
- * The leader (the waiter that sleeps in the epoll) no longer has a parked request of
- * its own, and waits for one more event. While requests of another context become ready
- * on the same pipe, the leader must sleep.
+ * The leader (the waiter that sleeps in the epoll) waits for one more event, but no
+ * request of its context is parked. Meanwhile requests of another context become ready
+ * on the same pipe. These must not keep the leader awake.
  */
 static void a_leader_sleeps_while_requests_of_others_get_ready(void **state)
 {
@@ -223,6 +223,7 @@ static void a_leader_sleeps_while_requests_of_others_get_ready(void **state)
 /*
  * Two contexts have reads of one pipe. While a first thread tries these reads, a second
  * thread gets the same event of the pipe, and leaves all the reads to the first thread.
+ * If the first thread stops before the last read, that read must still complete.
  */
 enum { NR_OF_ONE_RUN = 64 };
 
@@ -459,7 +460,7 @@ static void events_are_not_lost_with_the_thread_told_of_them(void **state)
 
 /*
  * A thread looks for events without sleeping, and finds the same file ready every time.
- * It must also complete the rare request on another file.
+ * It must also complete a request on another file, which becomes ready now and then.
  */
 static void a_request_is_seen_beside_one_that_is_always_ready(void **state)
 {

@@ -230,7 +230,9 @@ static void epolls_and_eventfds_may_be_refused(void **state)
 static void requests_that_cannot_be_watched_again_are_served(void **state)
 {
 	(void)state;
-	/* Set `refusal` now: later, threads may be in the hook. */
+	/*
+	 * Set `refusal` now, because the hook may run in other threads later.
+	 */
 	refusal.call = SYS_epoll_ctl;
 	refusal.error = -ENOSPC;
 	for (unsigned i = 0; i < 4; i++) {

@@ -102,7 +102,7 @@ static void a_handler_ends_the_sleep_and_nothing_else(void **state)
 
 /*
  * Some signals are ignored, explicitly or by default. Others are blocked by the thread,
- * or by the mask of the wait.
+ * or by the mask of the wait. None of them may end the sleep.
  */
 static void a_signal_that_is_not_handled_ends_no_sleep(void **state)
 {
@@ -148,7 +148,7 @@ static void a_signal_that_is_not_handled_ends_no_sleep(void **state)
 
 /*
  * The signal is pending when the wait begins, and only the mask of the wait unblocks
- * it.
+ * it. So the signal must end the wait.
  */
 static void a_mask_lets_a_pending_signal_in(void **state)
 {
@@ -187,8 +187,8 @@ static bool tell_of_sleep(long nr, const long args[6], long *ret_res)
 	(void)args;
 	(void)ret_res;
 	/*
-	 * Only the child's main thread counts: threads of the library make this call,
-	 * too.
+	 * Only the call of the child's main thread counts: threads of the library call
+	 * epoll_pwait2, too.
 	 */
 	if (nr == SYS_epoll_pwait2 && gettid() == getpid()) {
 		unit_hook(NULL);

@@ -258,7 +258,10 @@ static void destroy_does_not_wait_for_a_line(void **state)
 	close_pty();
 }
 
-/* Another thread has tried these reads, and got EAGAIN. */
+/*
+ * Another thread has tried these reads, and got EAGAIN. Destroying the context must
+ * cancel them at once.
+ */
 static void destroy_does_not_wait_for_a_read_that_was_tried(void **state)
 {
 	char buffers[4][16];

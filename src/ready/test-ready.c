@@ -186,6 +186,7 @@ enum { NR_EPOLL_PWAIT2 = 441 };
 /*
  * A thread has added the pipe to the epoll, and is about to sleep there; the hook stops
  * it. Meanwhile the pipe's descriptor is closed, and reused for a file that is ready.
+ * The poll must not report that file's events.
  */
 static struct {
 	uint32_t is_armed;  /* atomic */
@@ -329,7 +330,8 @@ static void a_stream_that_a_caller_tried_is_watched_again(void **state)
 
 /*
  * The data for an older read has arrived, but the thread that executes this read is
- * stopped before its read call. Then a younger read is submitted.
+ * stopped before its read call. Then a younger read is submitted. It must get the data
+ * that follow those of the older read.
  */
 static struct {
 	/* atomic: the only thread that the hook does not stop */

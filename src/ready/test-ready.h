@@ -164,8 +164,9 @@ static inline int64_t take_from_ring(uint64_t ring)
 /* Stopping the fallback thread before it sleeps */
 
 /*
- * all atomic. thread_is_held: the hook stops threads. nr_held: how many threads it has
- * stopped. others_tids: threads that also sleep in an epoll, and are not stopped.
+ * All atomic. If `thread_is_held` is set, the hook stops threads; `nr_held` counts the
+ * threads that it has stopped. `others_tids` names threads that also sleep in an epoll,
+ * but are not stopped.
  */
 static uint32_t thread_is_held, nr_held, others_tids[2];
 

@@ -273,9 +273,9 @@ static long reap_timer(void *arg)
 }
 
 /*
- * A thread sleeps, and then a timer is set that expires in 1 ms. first: user_data of a
- * timer that was set before the sleep and expires much later. If first is 0, no timer
- * was set, so the thread does not sleep as the leader.
+ * A thread sleeps, and then a timer is set that expires in 1 ms. `first`: user_data of
+ * a timer that was set before the sleep and expires much later. If `first` is 0, no
+ * timer was set, so the thread does not sleep as the leader.
  */
 static void end_while_asleep(uint64_t first)
 {

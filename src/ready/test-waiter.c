@@ -147,8 +147,9 @@ static void two_waiters_are_woken_each_for_what_it_needs(void **state)
 }
 
 /*
- * More threads sleep than the array of wake-ups holds (UAIO_WAKEUPS_MAX). A pause after
- * each FUTEX_WAKE lets the woken thread run.
+ * More threads sleep than the array of wake-ups holds (UAIO_WAKEUPS_MAX). The hook
+ * pauses after each FUTEX_WAKE, so that the woken thread runs before the next one is
+ * woken.
  */
 static uint32_t nr_futex_waits; /* atomic */
 
@@ -355,7 +356,10 @@ static void unblock_all(void)
 	pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
 
-/* The signal is pending, and only the mask of the wait unblocks it. */
+/*
+ * The signal is pending, and only the mask of the wait unblocks it. So the thread may
+ * handle it only during the wait.
+ */
 static void the_mask_holds_during_the_wait_only(void **state)
 {
 	sigset_t mask;

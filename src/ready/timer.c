@@ -47,10 +47,10 @@ int64_t uaio_timer_due(const struct uaio_sqe *sqe, int64_t now)
 	int64_t base = flags == UAIO_TIMER_ABSOLUTE ? 0 : now, due;
 
 	/*
-	 * A thread that is preempted between reading CLOCK_MONOTONIC (`now`) and the
-	 * timer's own clock computes a `due` that is too early. It is still after `now`
-	 * unless the timer has expired. If the timer's own clock has not reached the
-	 * timer's time at `due`, the timer goes on waiting (goes_on_locked()).
+	 * A thread may be preempted between reading CLOCK_MONOTONIC (`now`) and reading
+	 * the timer's own clock. Then it computes a `due` that is too early. This does
+	 * no harm: at `due`, the library reads the timer's own clock again, and lets
+	 * the timer go on waiting if necessary (goes_on_locked()).
 	 */
 	if (flags & UAIO_TIMER_ABSOLUTE && flags != UAIO_TIMER_ABSOLUTE)
 		base -= uaio_now_of(clock_of(sqe));

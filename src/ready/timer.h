@@ -29,8 +29,8 @@
  *       due. A leader sets UAIO_LEADER, then reads next_ns. A thread that adds a
  *       request which is now the first writes next_ns, then reads whether a thread
  *       leads. It wakes that leader, or notifies the fallback thread. The notifying
- *       thread holds a lock that the fallback thread also holds while it computes
- *       when it must wake.
+ *       thread and the fallback thread hold one lock, the latter while it computes when
+ *       it must wake. So the notice is not lost.
  *
  * Thread-safety: any thread.
  */
@@ -52,8 +52,8 @@ struct uaio_sqe;
 /*
  * Compute when a timer that starts now expires. now: the time by CLOCK_MONOTONIC, just
  * read. For a timer with another clock, this reads that clock.
- * Return: that time by CLOCK_MONOTONIC; at least 1, and never UAIO_FOREVER. If it is
- * not after now, the timer has expired already.
+ * Return: the time of expiry by CLOCK_MONOTONIC; at least 1, and never UAIO_FOREVER. If
+ * the time is not after now, the timer has expired already.
  */
 int64_t uaio_timer_due(const struct uaio_sqe *sqe, int64_t now);
 
