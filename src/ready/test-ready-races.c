@@ -460,7 +460,7 @@ static void events_are_not_lost_with_the_thread_told_of_them(void **state)
 
 /*
  * A thread looks for events without sleeping, and finds the same file ready every time.
- * It must also complete a request on another file, which becomes ready now and then.
+ * It must also complete a request on another file, which becomes ready once.
  */
 static void a_request_is_seen_beside_one_that_is_always_ready(void **state)
 {

@@ -36,15 +36,16 @@ void uaio_waiter_tell_locked(struct uaio_queue *queue,
 
 	list_remove(&waiter->node);
 	/*
-	 * relaxed: the count changes under the queue's lock. A submitter reads the
-	 * count without the lock after parking. If it sees an old count, it calls
-	 * uaio_waiters_pass_on(), which takes the lock
+	 * relaxed: the count changes under the queue's lock. A submitter reads it
+	 * without the lock after parking. If the submitter sees an old, too large
+	 * count, it calls uaio_waiters_pass_on(), which takes the lock and sees the
+	 * true state.
 	 */
 	sub_relaxed(&queue->group.ready.nr_waiters, 1);
 	/*
 	 * [MB:lead] [step: TELL_LEADER] seq_cst: writes is_told, then reads is_asleep.
-	 * Pairs with sleep_leading() of lead.c. After its sleep the leader takes
-	 * the lock before it reads is_woken.
+	 * Pairs with sleep_leading() of lead.c. After its sleep the leader takes the
+	 * lock before it reads is_woken, so it sees the store below.
 	 */
 	if (waiter->leads) {
 		store_seq_cst(&waiter->is_told, 1);
@@ -269,8 +270,8 @@ struct uaio_waiter *uaio_waiter_new(struct uaio_queue *queue)
 }
 
 /*
- * waiter need not be the first in the thread's list. A signal handler that never
- * returned may have left its own waiter in front of it.
+ * The given waiter need not be the first in the thread's list: a signal handler that
+ * never returned may have left its own waiter in front.
  */
 void uaio_waiter_put(struct uaio_waiter *waiter)
 {
@@ -296,8 +297,8 @@ struct uaio_waiter *uaio_waiter_leading(void)
 static void forget(struct uaio_queue *queue, uint64_t need)
 {
 	/*
-	 * relaxed: the sink is a constant struct of functions; a queue keeps it when it
-	 * is closed
+	 * relaxed: the sink is a constant struct of functions. A closed queue still has
+	 * its sink.
 	 */
 	const struct uaio_sink *sink = load_relaxed(&queue->sink);
 
@@ -390,7 +391,8 @@ int uaio_queue_sleep(struct uaio_queue *queue, uint64_t generation,
 /*
  * Sleep, and try cold reads at intervals. (A cold read needs pages that are not in the
  * page cache.) A worker executes the oldest cold read and blocks until its pages
- * arrive. The pages of a later read may arrive long before.
+ * arrive. The pages of a later read may arrive long before. So the waiting thread tries
+ * the later reads.
  */
 static int sleep_looking(struct uaio_queue *queue, uint64_t generation,
 			 uint64_t need, const struct uaio_wait *wait)
@@ -425,8 +427,8 @@ static bool spin_for(const struct uaio_queue *queue, uint64_t need,
 {
 	enum { SPINS_PER_LOOK = 16 }; /* polls between two reads of the clock */
 	/*
-	 * relaxed: the sink is a constant struct of functions; a queue keeps it when it
-	 * is closed
+	 * relaxed: the sink is a constant struct of functions. A closed queue still has
+	 * its sink.
 	 */
 	const struct uaio_sink *sink = load_relaxed(&queue->sink);
 	bool is_there = false;

@@ -21,8 +21,8 @@
  *   I3  Before a waiter sleeps, it asks the sink under the queue's lock, so it misses no
  *       completion between the check and the sleep.
  *
- *   I4  If the sink is full, it reports each need as met, so all waiters are woken. The
- *       front-end ensures that.
+ *   If the sink is full, no further completion fits. So it reports each need as
+ *       met, and all waiters are woken. The front-end ensures that.
  *
  *   I5  A sleeping waiter does not keep its queue alive. It stores for which generation
  *       (use) of the queue it waits. When it wakes it checks, under the lock, whether

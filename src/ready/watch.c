@@ -19,7 +19,7 @@ void uaio_ready_note_nested(void)
 	/*
 	 * relaxed: the caller next makes the file ready by a system call. Another
 	 * thread reads the count only after the epoll has reported that the file is
-	 * ready
+	 * ready, and so sees the new count
 	 */
 	add_relaxed(&uaio_ready_nr_nested, 1);
 }
@@ -205,7 +205,7 @@ static void note_deceived(struct uaio_watch *watch)
 	/*
 	 * relaxed: before the library uses the descriptor for a file again, a thread
 	 * must make a new entry of the descriptor (file.h). That happens after this
-	 * store
+	 * store, so the next user of the descriptor sees is_deceived
 	 */
 	store_relaxed(&load_relaxed(&watch->group)->ready.is_deceived, 1);
 }
@@ -235,8 +235,8 @@ void uaio_watches_drop(struct uaio_file *file)
 			file->watches.next, struct uaio_watch, in_file);
 
 		/*
-		 * While the watch is on the list of its queue, the queue's epoll is
-		 * open.
+		 * The queue's epoll is still open, because the watch is on the queue's
+		 * list. So remove the file from the epoll.
 		 */
 		uaio_watch_disarm_locked(watch, load_relaxed(&file->fd));
 		drop_locked(watch);
@@ -283,7 +283,10 @@ void uaio_watches_leave(struct uaio_group *group)
 
 		uaio_lock(&file->lock, UAIO_RANK_FILE);
 		watch = uaio_watch_find_locked(group, file);
-		/* relaxed: the descriptor changes under this lock */
+		/*
+		 * relaxed: fd changes only under the file's lock, which this thread
+		 * holds
+		 */
 		uaio_watch_disarm_locked(watch, load_relaxed(&file->fd));
 		drop_locked(watch);
 		uaio_unlock(&file->lock, UAIO_RANK_FILE);

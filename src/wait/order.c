@@ -16,7 +16,8 @@ bool uaio_inode_note_inline(struct uaio_inode *inode)
 	/*
 	 * [MB:inline] seq_cst: this thread counts its write, then reads in_way. Pairs
 	 * with count_in_locked() and uaio_inode_await_inline(): either this thread sees
-	 * the exclusive write, or the exclusive write waits for this thread's write.
+	 * the exclusive write (order.h, I6), or that write waits for this thread's
+	 * write.
 	 */
 	add_seq_cst(&inode->nr_inline, 1);
 	if (likely(!(uint32_t)load_seq_cst(&inode->in_way)))
@@ -70,8 +71,8 @@ static void count_in_locked(struct uaio_inode *inode, enum uaio_order order)
 
 	inode->nr_writes += uaio_order_is_write(order);
 	/*
-	 * relaxed: until the submitting call returns, the count is only a hint for
-	 * other threads
+	 * relaxed: if two threads submit at the same time, their requests may be
+	 * executed in either order. So other threads may see the new count late
 	 */
 	if (uaio_order_is_direct(order))
 		store_relaxed(&inode->nr_direct,
@@ -84,8 +85,9 @@ static void count_in_locked(struct uaio_inode *inode, enum uaio_order order)
 		store_seq_cst(&inode->in_way, sum);
 	else
 		/*
-		 * relaxed: until the submitting call returns, in_way is only a hint for
-		 * other threads
+		 * relaxed: if two threads submit at the same time, their requests may
+		 * be executed in either order. So other threads may see the new in_way
+		 * late
 		 */
 		store_relaxed(&inode->in_way, sum);
 }
@@ -201,8 +203,8 @@ bool uaio_inode_is_range_awaited(struct uaio_inode *inode,
 
 /*
  * Return: whether req must wait for older requests (I1-I6), which are the requests
- * before `end` in the list. after_ordered: one of the older requests is ordered.
- * after_write: one of them is a write.
+ * before `end` in the list. `after_ordered` says whether one of the older requests is
+ * ordered, `after_write` whether one of them is a write.
  */
 static bool must_wait_locked(struct uaio_inode *inode,
 			     const struct uaio_req *req, const struct list *end,
@@ -342,9 +344,9 @@ void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
 static bool may_await(const struct uaio_req *req)
 {
 	/*
-	 * Cold reads of other files may wait for the oldest cold read of their device.
-	 * Requests on those files may in turn wait for these reads. So if req is the
-	 * oldest, requests of all inodes may wait for req.
+	 * If req is the oldest cold read of its device, cold reads of other files may
+	 * wait for req. Requests on those files may in turn wait for their cold reads.
+	 * So requests of all inodes may wait for req.
 	 */
 	return uaio_order_is_write(req->order) ||
 	       (is_read(req->order) &&

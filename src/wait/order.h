@@ -109,8 +109,8 @@ bool uaio_inode_is_range_awaited(struct uaio_inode *inode,
 				 const struct uaio_range *range);
 
 /*
- * The slow paths of uaio_inode_begin_inline() and uaio_inode_end_inline(): used if some
- * writes may have to be exclusive (uaio_config.bounces).
+ * The slow paths of uaio_inode_begin_inline() and uaio_inode_end_inline(): used only if
+ * uaio_config.bounces is set, because then some writes may be exclusive (I6).
  */
 bool uaio_inode_note_inline(struct uaio_inode *inode);
 void uaio_inode_unnote_inline(struct uaio_inode *inode);

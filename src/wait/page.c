@@ -23,8 +23,8 @@ enum {
 	/*
 	 * About the length of a disk's own queue. If more reads were pending, io_submit
 	 * would wait while it starts to read pages. With this limit a workload at depth
-	 * 256 makes 0.03 context switches for each read. It makes 0.38 if half of its
-	 * reads go to workers.
+	 * 256 makes 0.03 context switches for each read. If the limit is so low that
+	 * half of the reads go to workers, it makes 0.38.
 	 */
 	MAX_PENDING = 256,
 	/*
@@ -165,8 +165,8 @@ static struct uaio_device *new_device(uint64_t dev, uint64_t rdev, int fd)
 static struct uaio_device *device_of(const struct uaio_inode *inode, int fd)
 {
 	/*
-	 * relaxed: the struct may describe another inode by now. Then the device may be
-	 * a wrong one, which does no harm
+	 * relaxed: the struct may describe another inode by now. Then the read waits in
+	 * the list of a wrong device, where it is executed all the same (page.h, I2)
 	 */
 	uint64_t dev = load_relaxed(&inode->dev);
 	uint64_t rdev = dev == UINT64_MAX ? load_relaxed(&inode->ino) : 0;
@@ -332,7 +332,10 @@ struct tries {
 static void take_locked(struct uaio_req *req, struct tries *tries)
 {
 	uaio_try_begin_locked(req, UAIO_REQ_PAGED);
-	/* relaxed: the closing thread reads the count under the lock (I4) */
+	/*
+	 * relaxed: the closing thread reads the count under the lock, which this thread
+	 * holds (I4)
+	 */
 	add_relaxed(&req->file->nr_using, 1);
 	tries->reqs[tries->nr++] = req;
 }
@@ -375,7 +378,8 @@ static bool settle_locked(struct uaio_req *req, int64_t res,
 	}
 	/*
 	 * relaxed: the closing thread sets is_closing, and then reads nr_using under
-	 * this lock. So this thread sees is_closing, or the closing thread sees 0
+	 * this lock. So this thread sees is_closing, or the closing thread sees 0, and
+	 * does not sleep
 	 */
 	if (sub_relaxed(&file->nr_using, 1) == 1 &&
 	    load_relaxed(&file->is_closing))

@@ -300,8 +300,8 @@ static void a_direct_write_in_place_waits_behind_an_ordered_one(void **state)
 }
 
 /*
- * Check that no request of the file is queued or running: only then does the
- * submitting thread execute a new read inline.
+ * Check that no request of the file is queued or running, by submitting a read. Only if
+ * there is none, the submitting thread executes the read inline.
  */
 static void assert_idle(void)
 {
@@ -438,8 +438,8 @@ static void a_file_is_idle_when_the_event_of_its_write_is_seen(void **state)
 	unit_await(is_signalled, NULL);
 
 	/*
-	 * The thread decides to execute the read inline. Only then it needs a lock, and
-	 * waits, because the worker holds this lock.
+	 * The thread first decides to execute the read inline. After that it needs a
+	 * lock that the worker holds, so it sleeps.
 	 */
 	uaio_config.force_worker = false;
 	iocbs[1] = unit_iocb(IOCB_CMD_PREAD, test.fd, test.buffers[1], SIZE, 0);

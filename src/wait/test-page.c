@@ -134,7 +134,10 @@ static long reap_one(void *arg)
 	return unit_reap(handle, 1, arg);
 }
 
-/* The page of a later read may arrive long before that of an older read. */
+/*
+ * The page of a later read may arrive long before that of an older read. A waiter that
+ * sleeps must find out.
+ */
 static void a_sleeping_waiter_looks_again(void **state)
 {
 	struct unit_thread thread;
@@ -395,8 +398,9 @@ static bool is_reader_asleep(void *arg)
 }
 
 /*
- * The oldest read completes while a thread tries the only other read. The library must
- * not also queue the tried read for a worker.
+ * The oldest read completes while a thread tries the only other read, which is now the
+ * oldest. The library must not queue this read for a worker as long as it is being
+ * tried.
  */
 static void the_last_read_may_be_tried_when_its_turn_comes(void **state)
 {

@@ -130,7 +130,10 @@ static void end_trust(struct uaio_trust *trust)
 		store_relaxed(&trust->nr_ended, nr_ended + 1);
 }
 
-/* Count a fast read. If trust has never ended, count only to FAST_READS. */
+/*
+ * Count a fast read. If trust has never ended, no count above FAST_READS is needed, so
+ * leave the count unchanged then.
+ */
 static void count_fast(struct uaio_trust *trust)
 {
 	uint32_t nr_fast = load_relaxed(&trust->nr_fast) + 1;
