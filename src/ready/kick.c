@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Lists of watches (a watch: a file for which requests of a queue wait). Kicked: the
- * watch's requests must be tried. Fresh: a request was parked, and no thread has tried
- * the watch since. Unarmed: the file is not yet in the epoll. Refused: the epoll
+ * watch's requests must be tried. Fresh: a request was parked, and no thread has looked
+ * at the watch since. Unarmed: the file is not yet in the epoll. Refused: the epoll
  * refuses the file, or the file is in doubt (ready.h).
  *
  * Tested by test-ready*.c.

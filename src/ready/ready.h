@@ -31,12 +31,12 @@
  *       is first needed for it.
  *
  *   I3  No edge is lost. An edge kicks the wait queues: it puts their watch on the
- *       queue's list of watches to be run. If the thread that reads the edge from the
- *       epoll also runs the list, it runs these wait queues at once, unless their watch
- *       is on one of the queue's lists already (kick.c). A wait queue that is being run
- *       when its edge comes is tried once more. If an edge comes after a request was
- *       tried, and before it is parked, the number of edges has changed, so the request
- *       is tried again.
+ *       queue's list of watches to be run. The thread that reads the edge from the
+ *       epoll may also run the list. Then it runs these wait queues at once, unless
+ *       their watch is on one of the queue's lists already (kick.c). A wait queue that
+ *       is being run when its edge comes is tried once more. If an edge comes after a
+ *       request was tried, and before it is parked, the number of edges has changed. So
+ *       the request is tried again.
  *
  *   I4  Before a thread sleeps in a queue's epoll, it adds all files with parked
  *       requests to the epoll. If a request is parked while a thread sleeps there, the
@@ -94,11 +94,11 @@
  *       Known deviation of multishot polls: when a file is added again, the epoll
  *       reports once more what is still ready, so there is a completion without a new
  *       edge. This happens if the file is added for other events, for another multishot
- *       poll, or by another descriptor. If another multishot poll is parked after a
- *       thread has read an edge from the epoll, but before it acts on the edge, the
- *       edge is ignored. The file is then added again, so the epoll reports again what
- *       is still ready. The client misses the edge only if the data that caused it was
- *       read meanwhile.
+ *       poll, or by another descriptor. Suppose that another multishot poll is
+ *       parked after a thread has read an edge from the epoll, but before it acts on
+ *       the edge. Then the edge is ignored. But the file is added again, so the epoll
+ *       reports again what is still ready. The client misses the edge only if the data
+ *       that caused it was read meanwhile.
  *
  *   I11 A one-shot poll calls poll() on its file whenever it is run, with two
  *       exceptions. Both require that there was an edge since the last call of poll() for
@@ -109,12 +109,12 @@
  *
  *       Each edge is stored in the file before the file's polls are run because of that
  *       edge. The edge stays stored until the polls are run, even if another edge
- *       follows, because two threads may store their edges in another order than the
- *       epoll reported them. If an edge may be lost, a one-shot poll calls poll()
- *       instead of going on waiting (UAIO_WAITQS_ASK). An edge completes the poll
- *       without a call of poll() only if the thread that stored the edge also made the
- *       last call of poll() for it. Otherwise the edge may be older than that call, and
- *       its data may have been read in between.
+ *       follows. The reason is that two threads may store their edges in another order
+ *       than the epoll reported them. If an edge may be lost, a one-shot poll calls
+ *       poll() instead of going on waiting (UAIO_WAITQS_ASK). An edge completes the
+ *       poll without a call of poll() only if the thread that stored the edge also made
+ *       the poll's last call. Otherwise the edge may be older than that call of poll(),
+ *       and its data may have been read in between.
  *
  *   I12 A multishot receive on a plain TCP socket may get less than its buffer holds
  *       (UAIO_REST_NO_BYTES), without stopping at an urgent mark. It is then not tried
@@ -320,9 +320,9 @@ bool uaio_ready_arm(struct uaio_group *group);
 void uaio_ready_arm_beside(struct uaio_group *group);
 
 /*
- * Add to the epoll the files on which no request was parked since the last call of this
- * function. Leave out files with newer requests, because threads of the program often
- * try such requests without the epoll.
+ * Add to the epoll the files whose parked requests are all older than the last call of
+ * this function. Leave out files with newer requests, because threads of the program
+ * often try such requests without the epoll.
  */
 void uaio_ready_arm_stale(struct uaio_group *group);
 
@@ -370,11 +370,11 @@ void uaio_ready_kick_events(struct uaio_group *group,
 void uaio_ready_returned(struct uaio_req *req);
 
 /*
- * Call this before posting a completion that makes a file ready (such as the ring that
- * gets the completion), if that file may be in an epoll. As in the kernel, a multishot
- * poll of an epoll then ends with its next completion. Without this, a poll of an epoll
- * that contains the poll's own ring would never stop: each completion would cause
- * another.
+ * A completion may make a file ready, for example the ring that gets it. If that file
+ * may be in an epoll, call this before posting the completion. As in the kernel, a
+ * multishot poll of an epoll then ends with its next completion. Without this, a poll
+ * of an epoll that contains the poll's own ring would never stop: each completion would
+ * cause another.
  */
 void uaio_ready_note_nested(void);
 

@@ -87,8 +87,8 @@ struct uaio_watch {
 	uint32_t nr_sure;
 	/*
 	 * value of uaio_ready_nr_nested when a multishot poll was last parked here. If
-	 * it has changed since, a multishot poll of an epoll ends with its next
-	 * completion.
+	 * that counter has changed since, a multishot poll of an epoll ends with its
+	 * next completion.
 	 */
 	uint32_t nr_nested;
 

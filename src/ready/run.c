@@ -328,7 +328,7 @@ static enum uaio_next run_one_locked(struct run *run, struct uaio_req *req)
 		next = UAIO_NEXT_WORKER;
 	/* [step: TRIED] */
 	/*
-	 * With the outcome WORKER, too, the request was not executed, so it can be
+	 * With the outcome WORKER the request was not executed either, so it can be
 	 * cancelled.
 	 */
 	is_cancelled = next != UAIO_NEXT_DONE && req->canceller;

@@ -104,10 +104,7 @@ what_is_ready_again_while_it_is_tried_is_tried_once_more(void **state)
 	close_pipe();
 }
 
-/*
- * Each request reads into its own byte of `bytes`. So the buffer of a read call tells
- * which request is tried.
- */
+/* Each request reads into its own byte, so the buffer tells which is tried. */
 enum { NR_SLOTS = 64, NR_CALLERS = 4 };
 
 static struct {
@@ -327,9 +324,7 @@ static void one_call_executes_no_more_than_a_share(void **state)
  */
 static struct {
 	uint32_t ends; /* atomic */
-	/*
-	 * atomic: the test's own request, which is not in iocbs, has completed
-	 */
+	/* atomic: a request of the test, not of the mill, has completed */
 	uint32_t has_other;
 	struct iocb iocbs[NR_SLOTS];
 	char bytes[NR_SLOTS];
@@ -545,8 +540,7 @@ static void a_stream_that_never_gives_captures_no_caller(void **state)
  * While the first of two reads is executed, another thread adds the pipe to the epoll,
  * and takes the event that the epoll reports. The second read then gets EAGAIN,
  * although the pipe is ready: some files return EAGAIN while another thread uses them.
- * No further event will come, so the library must try the second read again without
- * one.
+ * No further event will come, so the library must try the second read again.
  */
 static uint32_t nr_reads; /* atomic */
 

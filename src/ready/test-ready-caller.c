@@ -19,11 +19,8 @@ enum {
 	ROUNDS = 2000,
 	/*
 	 * If a thread is preempted between two of its calls, the fallback thread may
-	 * execute its request.
-	 */
-	/*
-	 * In so many rounds the fallback thread may once execute a request of each
-	 * thread.
+	 * execute its request. The test allows this once for each thread in SELDOM
+	 * rounds.
 	 */
 	SELDOM = 100,
 	LOOK_NS = 4000000,
@@ -156,8 +153,8 @@ static const char *play_by_those_who_wait(void)
 
 	play_game(nr, &work);
 	/*
-	 * For each interval allow one more wake-up of the fallback thread: it wakes at
-	 * intervals, and also when a thread was preempted.
+	 * Allow the fallback thread one more wake-up in each LOOK_NS: it wakes at
+	 * intervals, and whenever a thread was preempted.
 	 */
 	seldom += (uint64_t)(uaio_now_ns() - since) / LOOK_NS;
 	/*

@@ -146,8 +146,8 @@ static bool hold_trial(long nr, const long args[6], long *ret_res)
 	    !is_end(0, args[0]) || !cas_acquire(&trial.is_armed, &armed, 0))
 		return false;
 	/*
-	 * Copy holds_after now: once the thread goes on, the test may set trial for the
-	 * next case.
+	 * Copy holds_after now: once the thread goes on, the test may change `trial`
+	 * for the next case.
 	 */
 	holds_after = trial.holds_after;
 	if (trial.takes_byte)
@@ -424,7 +424,8 @@ static void destroying_a_thousand_parked_requests_is_quick(void **state)
 
 /*
  * When the context is destroyed, the fallback thread may not know of the request yet.
- * Or it may be about to try the request, at once or a little later.
+ * Or it may be about to try the request, at once or a little later. Destroying the
+ * context must not wait for that.
  */
 static void destroy_waits_for_no_delay(void **state)
 {

@@ -327,8 +327,8 @@ static int live_as_child(void)
 			return 4;
 	}
 	/*
-	 * The child has a copy of the pipe's reading end. Close it, so that only the
-	 * parent reads from the pipe.
+	 * The child closes its copy of the pipe's reading end. The parent's read must go on
+	 * waiting all the same.
 	 */
 	unit_close(ends[0]);
 	if (write(ends[1], "c", 1) != 1)

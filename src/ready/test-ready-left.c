@@ -208,7 +208,8 @@ static void expect_read(void)
 /*
  * The fallback thread watches the context's epoll and finds a leader, so it removes the
  * context from its list. Meanwhile the leader stops waiting, but a file is in doubt: it
- * polls ready, while a read fails with EAGAIN.
+ * polls ready, while a read fails with EAGAIN. So the fallback thread must try the read
+ * again.
  */
 static bool hold_teller(long nr, const long args[6], long *ret_res)
 {
@@ -413,6 +414,7 @@ static void what_another_thread_tries_in_vain_is_watched(void **state)
 
 /*
  * The thread that looks tries to add the file to the epoll, which fails with ENOMEM.
+ * The request must still complete.
  */
 static bool refuse_looker(long nr, const long args[6], long *ret_res)
 {

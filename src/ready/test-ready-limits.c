@@ -240,7 +240,8 @@ static void a_number_is_given_up_when_nobody_waits_on_it(void **state)
 /*
  * A thread closes a context, and is stopped when it closes the eventfd of the context's
  * epoll. The epoll is already detached from its queue, but is still open, and the
- * program wants the epoll's descriptor number.
+ * program wants the epoll's descriptor number. The library must wait until the epoll is
+ * closed.
  */
 static struct {
 	/* epolls of the library; eventfds[i] is the eventfd in epolls[i] */

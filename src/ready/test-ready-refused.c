@@ -293,7 +293,7 @@ static void without_descriptors_accepted_requests_are_served(void **state)
 
 /*
  * The program wants to use the descriptor number of an eventfd of the library, to which
- * a thread is about to write.
+ * a thread is about to write. The library must wait until the thread has written.
  */
 static struct {
 	/* atomic: the thread that writes to the eventfd */

@@ -21,7 +21,7 @@
  *   I3  Before a waiter sleeps, it asks the sink under the queue's lock, so it misses no
  *       completion between the check and the sleep.
  *
- *   If the sink is full, no further completion fits. So it reports each need as
+ *   I4  If the sink is full, no further completion fits. So it reports each need as
  *       met, and all waiters are woken. The front-end ensures that.
  *
  *   I5  A sleeping waiter does not keep its queue alive. It stores for which generation
@@ -97,7 +97,7 @@ struct uaio_waiter {
 	 */
 	uint32_t is_woken;
 	/*
-	 * another thread has woken this waiter, which leads; set just before is_woken
+	 * if this waiter leads: another thread has woken it; set just before is_woken
 	 */
 	uint32_t is_told;
 	/* this waiter leads, and sleeps in the epoll or soon will */

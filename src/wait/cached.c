@@ -22,7 +22,7 @@
 enum {
 	/*
 	 * A read of at least this size may wait for a page that the kernel is reading
-	 * in. That costs less than to have a worker read all bytes (200 us).
+	 * in. A worker that reads all bytes instead would cost more (200 us).
 	 */
 	LONG_READ_BYTES = 1 << 20,
 };

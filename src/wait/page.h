@@ -64,9 +64,9 @@ bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
 /*
  * Let a request that is prepared, but not started (PREPPED), wait for its pages, which
  * the kernel is reading by now.
- * Return: false if the caller must queue the request for a worker. There are three
- * reasons. No other read of the device is queued or executed, so this one becomes the
- * oldest (I2); or the device cannot be added; or the descriptor is being closed, or now
+ * Return: false if the caller must queue the request for a worker. That is so if no other
+ * read of the device is queued or executed, so that this read becomes the oldest (I2). It
+ * is also so if the device cannot be added, or the descriptor is being closed, or now
  * belongs to another kind of file.
  */
 bool uaio_page_park(struct uaio_req *req);

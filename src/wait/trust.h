@@ -11,21 +11,20 @@
  *   I1  If an inode has no trust yet, the trust of its device is used. So a small file
  *       need not earn trust each time it is opened. This does not hold for file systems
  *       whose server may never answer.
- *       I2  One slow read proves nothing: its thread may have been preempted. After a
- *       slow read the next reads are checked closely. Their number is 64 times the time
- *       of the slow read, divided by the time that a fast read may take (20 us if it is
- *       small). The first of these reads that is slow, and in which the thread sleeps,
- *       ends the trust. If a worker executed it, the count of fast reads starts again.
- *       A slow read in which the thread did not sleep is not counted. Otherwise trust
- *       would never return on a busy machine, where one read in some hundred is
- *       preempted.
- *       I3  Each time trust ends, twice as many fast reads are needed to regain it.
- *       Suppose that only part of a file is cached. After 64 fast reads by workers, the
+ *   I2  One slow read proves nothing: its thread may have been preempted. After a slow
+ *       read the next reads are checked closely. Their number is 64 times the time of the
+ *       slow read, divided by the time that a fast read may take (20 us if it is small).
+ *       The first of these reads that is slow, and in which the thread sleeps, ends
+ *       the trust. If a worker executed it, the count of fast reads starts again. A slow
+ *       read in which the thread did not sleep is not counted. Otherwise trust would never
+ *       return on a busy machine, where one read in some hundred is preempted.
+ *   I3  Each time trust ends, twice as many fast reads are needed to regain it. Suppose
+ *       that only part of a file is cached. After 64 fast reads by workers, the
  *       submitter executes reads, and waits in two of them, which ends the trust. Then
  *       128 fast reads by workers are needed, and so on up to 2^16. Slow reads may be
  *       too rare to end the trust. They take less than 40 % of the submitter's time:
- *       for each 64 fast reads of 1 us, slow reads take less than 40 us.
- *       I4  All counts are hints: lost or mixed up counts cost time, and nothing else.
+ *       less than 40 us for each 64 fast reads of 1 us.
+ *   I4  All counts are hints: lost or mixed up counts cost time, and nothing else.
  *
  * Thread-safety: any thread.
  */
