@@ -397,9 +397,9 @@ static void a_read_that_lost_the_race_blocks_no_other(void **state)
 		lose_the_race(of_master);
 		read_a_pipe(10);
 		/*
-		 * While the read that lost the race waits, a read from the
-		 * pseudoterminal's other end must complete, and so must a write to this
-		 * end.
+		 * The first read waits, because another reader has consumed its line.
+		 * Meanwhile a read from the pseudoterminal's other end must complete,
+		 * and so must a write to this end.
 		 */
 		submit_read_into(of_master ? terminal : master, other,
 				 sizeof(other));
