@@ -100,14 +100,17 @@ long uaio_host_raw_close(int fd)
 	uaio_uring_closing(fd);
 	ret = sys_close(fd);
 	/*
-	 * Since uaio_host_closing() was called, another thread may have submitted
-	 * requests on fd. So notify the engine again.
+	 * Between uaio_host_closing() and sys_close(), another thread may have
+	 * submitted requests on fd. So notify the engine again.
 	 */
 	uaio_host_closed((unsigned)fd, (unsigned)fd);
 	return ret;
 }
 
-/* dup2(2). aarch64 has only dup3(2), which fails if both descriptors are equal. */
+/*
+ * dup2(2). aarch64 has only dup3(2), which fails if both descriptors are equal. There
+ * dup2(2) only checks that the descriptor is open.
+ */
 static long raw_dup2(int from, int to)
 {
 #ifdef SYS_dup2
@@ -129,15 +132,15 @@ static long dup_raw(int from, int to, const int *flags)
 }
 
 /*
- * A call of dup2() or dup3(), by the next definition of the function or by the system
- * call
+ * A call of dup2() or dup3(): by the function's next definition (RTLD_NEXT), or, if the
+ * program called syscall(2), by the system call
  *
  * If `to` is open, the call closes the program's file. This may take long: a socket may
- * linger, a file server may be slow. So this thread holds no lock during the call. No
- * lock is needed, since a new descriptor of the library never gets the number of an
- * open descriptor. If `to` is free, a thread of the library might open a descriptor
- * with this number, so uaio_own_fds_quiesce() prevents that. The call then closes no
- * file, and is fast.
+ * linger, a file server may be slow. So the library's threads may open descriptors
+ * during the call. This is safe, because a new descriptor never gets the number of an
+ * open one. If `to` is free, a thread of the library might open a descriptor with this
+ * number, so uaio_own_fds_quiesce() prevents that. The call then closes no file, and is
+ * fast.
  */
 struct replacing {
 	int (*dup2)(int, int); /* NULL: call dup3 instead */
@@ -161,8 +164,8 @@ static long call_dup(const struct replacing *how)
 }
 
 /*
- * Give the library's threads time to move the descriptors that they are just opening to
- * high numbers.
+ * The library's threads move each new descriptor to a high number. Give them time to do
+ * this.
  */
 static void let_appear(void)
 {
@@ -340,8 +343,8 @@ long uaio_host_raw_close_range(unsigned first, unsigned last, int flags)
 	if (flags & CLOSE_RANGE_CLOEXEC)
 		return close_some(first, last, flags);
 	/*
-	 * Close each descriptor only once. After the first close, another thread may
-	 * already have opened a new file at the same descriptor.
+	 * close_rest() gets only the descriptors that close_each() has left. At the
+	 * closed ones, another thread may already have opened new files.
 	 */
 	rest = close_each(first, last);
 	if (rest > last)
@@ -380,7 +383,10 @@ int close(int fd)
 {
 	int ret;
 
-	/* Until the library is started, there are no requests on fd: only close fd. */
+	/*
+	 * Once the library is started, fd may have requests, so close_told() notifies
+	 * the engine. It also handles an unknown next.close.
+	 */
 	if (uaio_engine_is_up() || unlikely(!next.close))
 		return close_told(fd);
 	ret = next.close(fd);
@@ -419,8 +425,9 @@ void closefrom(int first)
 }
 
 /*
- * Return: the descriptor of the stream. fclose() closes it inside the C library, where
- * close() is not interposed.
+ * Return: the stream's descriptor; ~0u if it has none. fclose() closes the descriptor
+ * inside the C library, where close() is not interposed. So the callers notify the
+ * engine.
  */
 static unsigned fd_of(FILE *file)
 {

@@ -194,9 +194,7 @@ int execvpe(const char *file, char *const *argv, char *const *envp)
 	return stay(has_left, UAIO_HOST_NEXT(execvpe)(file, argv, envp));
 }
 
-/*
- * Return: the size in bytes of an array that contains first, all args and a final NULL.
- */
+/* Return: the size in bytes of an array of `first`, all `args` and a final NULL. */
 static size_t bytes_of(const char *first, va_list args)
 {
 	size_t nr = 1;

@@ -3,10 +3,10 @@
  * Functions of the C library that this library interposes
  *
  * The host is the program into which the library is loaded. The library interposes the
- * program's calls that close descriptors, move rings, install seccomp filters, execute
- * another program, and so on. Each function here first notifies the engine: the library
- * without its front-ends (kernel AIO, io_uring, POSIX AIO). Then it calls the next
- * definition of the same name, usually the C library's. If a descriptor has no
+ * program's calls that close descriptors, unmap event rings, install seccomp filters,
+ * execute another program, and so on. Each function here first notifies the engine: the
+ * library without its front-ends (kernel AIO, io_uring, POSIX AIO). Then it calls the
+ * next definition of the same name, usually the C library's. If a descriptor has no
  * requests, notifying costs two loads. In a signal handler that interrupted the
  * library, the function only calls the C library.
  *
@@ -65,8 +65,9 @@ void uaio_host_load_memory(void);
 void uaio_host_find(const char *name, void *ret_function);
 
 /*
- * The next definition of this function, from the file's struct `next`. The macro looks
- * it up if the program calls the function before the library's constructor has run.
+ * The next definition of this function. Each source file that uses the macro keeps its
+ * next definitions in a struct `next`. The macro finds the definition if the program
+ * calls the function before the library's constructor has run.
  */
 #define UAIO_HOST_NEXT(function) \
 	(next.function           \
@@ -92,7 +93,8 @@ long uaio_host_raw_dup(int from, int to, const int *flags); /* NULL: dup2() */
 long uaio_host_raw_close_range(unsigned first, unsigned last, int flags);
 
 /*
- * Execute the system call unshare. The library's threads keep the old descriptor table.
+ * Execute the system call unshare. With CLONE_FILES, the calling thread gets its own
+ * descriptor table; the library's threads keep the old one.
  */
 long uaio_host_raw_unshare(int flags);
 /*
@@ -134,15 +136,17 @@ long uaio_host_raw_filter(long nr, const long a[6]);
 long uaio_host_uring_setup(long nr_entries, long params);
 /*
  * Like uaio_host_uring_setup(), for a program that calls syscall(2). caller: an address
- * in the code that makes the call.
+ * in the code that makes the call. Makes no ring of the library if other io_uring calls
+ * of this code cannot be patched.
  */
 long uaio_host_uring_setup_from(const void *caller, long nr_entries,
 				long params);
 long uaio_host_uring_enter(const long a[6]);
 long uaio_host_uring_register(const long a[4]);
 /*
- * Called by liburing's functions: like uaio_uring_may_complete() (uring/uring.h), which
- * says whether the program should call io_uring_enter() for ring fd.
+ * Called by liburing's functions.
+ * Return: whether the program should call io_uring_enter() for ring fd, see
+ * uaio_uring_may_complete() (uring/uring.h).
  */
 bool uaio_host_uring_may_complete(int fd, bool is_registered);
 

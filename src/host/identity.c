@@ -40,8 +40,8 @@ enum {
 	NR_LSM_SET_SELF_ATTR = 460,
 	IOPRIO_WHO_THREAD = 1,
 	/*
-	 * Values from <threads.h>. That header is not included, as the tests have a
-	 * file of that name.
+	 * Values from <threads.h>. Including <threads.h> could include the header
+	 * test/unit/threads.h instead.
 	 */
 	THRD_SUCCESS = 0,
 	THRD_NOMEM = 3,
@@ -90,12 +90,12 @@ enum { NR_CHANGING = sizeof(changing) / sizeof(changing[0]) };
  * own instructions, so that the library would not notice.
  *
  * is_beside_lost_threads: this process was forked by a process with several threads.
- * One of the threads that the child lacks may have held the dynamic loader's lock. So
- * this thread must not acquire that lock until the child has loaded or unloaded an
- * object (uaio_patch_has_loaded()). Until then the function reads the list of loaded
- * objects without the lock, but only if the process has a single thread and the loader
- * is patched. Otherwise it returns true. Once it has returned false, it reads the list
- * again only after objects were loaded or unloaded.
+ * One of the threads that the child lacks may have held the dynamic loader's lock. The
+ * lock is free for certain once the child has loaded or unloaded an object
+ * (uaio_patch_has_loaded()). Until then this thread must not acquire the lock. It reads
+ * the list of loaded objects without the lock if the process has a single thread and
+ * the library counts loads (uaio_patch_loads()). Otherwise it returns true. Once it has
+ * returned false, it reads the list again only after objects were loaded or unloaded.
  */
 static bool may_change_unseen(bool is_beside_lost_threads)
 {
@@ -469,8 +469,8 @@ int pthread_create(pthread_t *ret_thread, const pthread_attr_t *attr,
 }
 
 /*
- * The main functions for thrd_create() and for pthread_create() return different types,
- * but in the same register. So uaio_identity_inherit() can start both kinds.
+ * The start functions of thrd_create() and pthread_create() return different types, but
+ * in the same register. So uaio_identity_inherit() can start both kinds.
  */
 int thrd_create(pthread_t *ret_thread, thrd_main_fn *main, void *arg)
 {

@@ -8,7 +8,7 @@
  * these references only to musl. The library defines the functions for both C
  * libraries, so this header undefines the macros.
  *
- * A source file includes this header after all others.
+ * A source file includes this header after all others, because those define the macros.
  */
 #ifndef UAIO_HOST_LFS_H
 #define UAIO_HOST_LFS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happens when the library is loaded and unloaded; also reads its counters
- * (uaio.h)
+ * The library's constructor and destructor, and the functions of uaio.h that read the
+ * library's counters
  *
  * Loading the library creates no thread and allocates no memory. The library does both
  * later, when the program creates its first context or ring.

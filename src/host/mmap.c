@@ -48,7 +48,7 @@ void uaio_host_load_mmap(void)
  */
 static long real_offset(int fd, long offset)
 {
-	/* Lower offsets are not translated, and fd -1 is no file. */
+	/* Lower offsets are the same in a ring of the library; fd -1 is no file. */
 	if (likely(offset < (long)IORING_OFF_CQ_RING) || fd < 0)
 		return offset;
 	return uaio_uring_map_offset(fd, offset);
@@ -81,8 +81,8 @@ long uaio_host_raw_mmap(const long a[6])
 }
 
 /*
- * A sanitizer must see all mappings from the start of the process. So with a sanitizer,
- * mmap() is not defined here.
+ * A sanitizer interposes mmap() itself, to see all mappings from the start of the
+ * process. So with a sanitizer, mmap() is not defined here.
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 

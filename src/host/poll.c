@@ -7,8 +7,8 @@
  * completion by an eventfd. While such a thread sleeps here, it also serves the queues
  * of these requests (it "leads" the queues, ready/attend.h). It first sleeps in ppoll()
  * on the program's descriptors and those of the queues. Then it makes the program's
- * call with timeout 0. So the call has its usual effects, also on other threads that
- * wait for the same files. A thread without such requests only makes one load.
+ * call with timeout 0. Only this call consumes events, so other threads that wait for
+ * the same files find theirs. A thread without such requests only reads one variable.
  *
  * The sleep is a cancellation point, like the functions themselves. If the program
  * polls a ring of the library, the library polls the ring's bell instead: an eventfd
@@ -237,7 +237,10 @@ static int sleep_in_poll(struct pollfd *pfds, unsigned nr, int64_t deadline_ns,
 	return ret;
 }
 
-/* Cleanup handler: the thread is cancelled. glibc also calls it on a siglongjmp(). */
+/*
+ * Cleanup handler: the thread is cancelled. glibc, unlike musl, also calls it on a
+ * siglongjmp().
+ */
 static void end_sleep(void *arg)
 {
 	(void)arg;
@@ -247,8 +250,9 @@ static void end_sleep(void *arg)
 /*
  * Sleep as a cancellation point. If the thread is cancelled, end_sleep() must run
  * before the program's cleanup handlers: these may wait for completions of queues that
- * only the sleeping thread serves. But if a signal handler may leave the sleep by
- * siglongjmp(), end_sleep() is not pushed: after the jump nothing would pop it.
+ * only the sleeping thread serves. But end_sleep() is not pushed if the library does
+ * not defer signal handlers. Then a handler could leave the sleep by siglongjmp(), and
+ * with musl nothing would pop end_sleep().
  */
 static int sleep_cancellable(struct pollfd *pfds, unsigned nr,
 			     int64_t deadline_ns, const sigset_t *mask)
@@ -502,9 +506,10 @@ static inline bool is_plain_poll(void)
 }
 
 /*
- * poll() with timeout 0. The kernel always reports the file of a ring as ready. So if
- * the kernel reports no descriptor, pfds contains no ring. If the kernel reports a
- * descriptor, it has read and written pfds, so pfds can be read here.
+ * poll() with timeout 0. A ring of the library is a memfd, which the kernel always
+ * reports as ready. So if the kernel reports no descriptor, pfds contains no ring. If
+ * the kernel reports a descriptor, it has read and written pfds, so pfds can be read
+ * here.
  */
 static int poll_now(struct pollfd *pfds, nfds_t nr)
 {

@@ -43,8 +43,8 @@
 #include "host/lfs.h"
 
 /*
- * A sanitizer must see every open() from the start of the process. So with a sanitizer,
- * these functions are not defined here.
+ * A sanitizer interposes open() itself, to see every call from the start of the
+ * process. So with a sanitizer, these functions are not defined here.
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
@@ -123,8 +123,8 @@ static int new_file(const char *text, int len)
 }
 
 /*
- * Put a memfd in place of fd, which the program has just opened. No other thread knows
- * fd yet.
+ * Put a memfd in place of fd, which the program has just opened. This is safe, because
+ * no other thread uses fd yet.
  */
 static __attribute__((noinline)) void replace(int fd, const char *path)
 {

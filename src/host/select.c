@@ -200,7 +200,7 @@ static void put_rings(struct copies *copies, int i)
 
 /*
  * Write the ready descriptors to the program's sets.
- * Return: how many there are.
+ * Return: the number of bits that are set in them, the result of select().
  */
 static int tell(const struct selected *selected, struct copies *copies)
 {

@@ -3,8 +3,8 @@
  * Functions by which the program sets signal handlers, and pthread_setcanceltype()
  *
  * If a signal interrupts the library, the program's handler runs only when the thread
- * leaves the library (proc/handlers.h). The library itself calls the next definitions
- * of these functions.
+ * leaves the library (proc/handlers.h). For its own handlers the library calls the next
+ * definitions of these functions, which defer nothing.
  *
  * Tested by test/host/jumps.c.
  */
@@ -58,8 +58,8 @@ void uaio_host_load_sigaction(void)
 }
 
 /*
- * ThreadSanitizer sets handlers before the library's code may run, and itself defers
- * handlers. So with ThreadSanitizer, these functions are not defined here.
+ * ThreadSanitizer interposes these functions, to defer handlers itself. So with
+ * ThreadSanitizer, they are not defined here.
  */
 #ifndef __SANITIZE_THREAD__
 

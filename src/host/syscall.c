@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Executes system calls by their numbers, for syscall(2) and the trap
+ * Executes system calls by their numbers, for syscall(2) and for `uaio run --trap`
  *
  * Tested by test/abi/passthrough.c and test/conform/rows-raw.c.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests whether a program gets an io_uring of the kernel or of the library. A hook
- * returns results in the kernel's place, and stubs replace the library's rings.
+ * Tests whether a program gets an io_uring of the kernel or of the library. A hook in
+ * base/sys.h returns results in the kernel's place, and stubs replace the library's
+ * rings.
  */
 #undef NDEBUG
 #undef _FILE_OFFSET_BITS
@@ -323,8 +324,8 @@ static void calls_go_to_whom_the_descriptor_belongs(void **state)
 	assert_int_equal(seen.nr_ours[1] + seen.nr_ours[2], 2);
 
 	/*
-	 * The program gets the errors of calls on a kernel ring, even those that mean a
-	 * refusal.
+	 * The program gets the errors of calls on a kernel ring, even EPERM, for which
+	 * io_uring_setup() would make a ring of the library.
 	 */
 	begin(UAIO_URING_AUTO, -EPERM);
 	assert_int_equal(uaio_host_uring_enter(theirs), -EPERM);
@@ -361,8 +362,8 @@ static void a_registered_ring_is_looked_up_by_its_index(void **state)
 }
 
 /*
- * Return: the first byte of the file fd that the library's mmap() or mmap64() maps at
- * this offset.
+ * Map the file fd at this offset, by the library's mmap() or mmap64().
+ * Return: the first mapped byte.
  */
 static int map(bool is_64, int fd, long offset)
 {

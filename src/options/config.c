@@ -64,7 +64,10 @@ static void check_names(void)
 	}
 }
 
-/* If the options demand more fixed workers than workers, use no fixed workers. */
+/*
+ * Fixed workers stay when idle. If the user asks for more of them than there may be
+ * workers, ignore the option --fixed.
+ */
 static void check_fixed(void)
 {
 	const char *variable = uaio_options[UAIO_OPTION_FIXED].variable;

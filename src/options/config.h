@@ -15,9 +15,12 @@
 #include "options/variables.h"
 
 struct uaio_config {
-	/* the greatest number of events of all contexts together; 0: no limit */
+	/* limit of the sum of all contexts' events; 0: no limit */
 	uint64_t max_nr;
-	/* before each buffered read, check whether the page cache has the data */
+	/*
+	 * before each buffered read, check whether the page cache has the data: a read
+	 * that would block goes to a worker
+	 */
 	bool never_block;
 	/* never execute a request inside io_submit */
 	bool force_worker;
@@ -49,8 +52,8 @@ struct uaio_config {
 	bool is_examined;
 
 	/*
-	 * limits of workers and their queue, as parsed values; 0: the option is not
-	 * given
+	 * values of --workers, --fixed and --max-items (uaio_option_count()); 0: the
+	 * option is not given
 	 */
 	uint64_t workers, fixed, max_items;
 

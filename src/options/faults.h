@@ -34,7 +34,7 @@ extern const char *const uaio_fault_names[UAIO_NR_FAULT_KINDS];
 enum {
 	UAIO_FAULTS_MAX = 16,
 	UAIO_FAULT_PATH_MAX = 256,
-	/* how many ranges all faults together may have at most */
+	/* how many ranges of requests all faults together may have at most */
 	UAIO_FAULT_RANGES_MAX = 256,
 	/* value of `chance` that means probability 1 */
 	UAIO_FAULT_CERTAIN = 1000000000,
@@ -62,7 +62,7 @@ struct uaio_fault {
 	uint64_t min_len;
 	/* pattern for the path of the request's file; "": any file */
 	char path[UAIO_FAULT_PATH_MAX];
-	/* index of the fault's first range in struct uaio_faults */
+	/* index of the fault's first range of requests in struct uaio_faults */
 	unsigned only;
 	/* how many ranges; only requests in them may get the fault; 0: all may */
 	unsigned nr_only;

@@ -105,14 +105,20 @@ enum uaio_live_when {
 /* The values of the option --trap. */
 enum uaio_trap_when {
 	UAIO_TRAP_OFF,
-	/* only for programs into which LD_PRELOAD cannot load the library */
+	/*
+	 * trap system calls only of programs into which LD_PRELOAD cannot load the
+	 * library
+	 */
 	UAIO_TRAP_AUTO,
 	UAIO_TRAP_ALWAYS,
 };
 
 /* The values of the option --backend. */
 enum uaio_backend {
-	/* the fastest backend that the process may certainly use */
+	/*
+	 * kernel AIO; if it is refused, the kernel's io_uring for small requests, and
+	 * worker threads
+	 */
 	UAIO_BACKEND_AUTO,
 	UAIO_BACKEND_THREADS, /* only worker threads */
 	/* kernel AIO; if it is refused, worker threads */
@@ -182,8 +188,8 @@ int uaio_option_cpus(const char *text, struct uaio_cpus *ret_cpus);
 bool uaio_cpus_cut(struct uaio_cpus *cpus, const struct uaio_cpus *allowed);
 
 /*
- * There are two kinds of workers, so both options have two counts.
- * Return: whether --fixed has at most the count of --workers, for each kind.
+ * The options --fixed and --workers have a count for each of the two kinds of workers.
+ * Return: whether no count of --fixed is above that of --workers.
  */
 bool uaio_option_fixed_fit(uint64_t workers, uint64_t fixed);
 #define UAIO_OPTION_FIXED_EXPECTED "no more fixed workers than workers"

@@ -30,7 +30,7 @@ static bool read_number(const char *text, uint64_t max, uint64_t *ret)
 
 /*
  * Split the line at its tabs.
- * Return: whether the line describes a change.
+ * Return: whether the line describes a change that a fault has made to a request.
  */
 static bool split(char *line, struct uaio_change *ret)
 {
@@ -63,8 +63,8 @@ int uaio_changes_add(struct uaio_changes *changes, int pid, const char *line)
 	}
 	if (change.line && changes->nr % CHUNK == 0) {
 		/*
-		 * The multiplication cannot overflow: the lines that are in memory
-		 * already take more bytes than the array.
+		 * The multiplication cannot overflow: memory cannot hold that many
+		 * lines.
 		 */
 		void *all =
 			realloc(changes->all,
@@ -241,9 +241,9 @@ static bool does_choose(const char *key)
 }
 
 /*
- * Which requests a fault in the new --fault text changes. ALL: the requests that the
- * fault's own keys choose. CHOSEN: those requests that the own keys choose and that the
- * new list (`only`) contains. EXACT: all requests in the new list.
+ * Which requests a fault changes when it is repeated. ALL: the requests that the
+ * fault's own keys choose. CHOSEN: those of them that are in the list `only`, which the
+ * repeating text has. EXACT: all requests in that list.
  */
 enum extent { ALL, CHOSEN, EXACT };
 
@@ -296,9 +296,10 @@ int uaio_faults_seeded(const char *text, uint64_t seed, char **ret)
 }
 
 /*
- * The list of request numbers has ranges, such as 3-8.
- * Return: whether the range that ends with change `before` can be extended to change
- * `next`. joins_next: only if their numbers are consecutive.
+ * A list of request numbers has ranges, such as 3-8. The current range ends with the
+ * number of change `before`. joins_next: ranges contain only consecutive numbers of
+ * changes.
+ * Return: whether to extend the range to the number of change `next`.
  */
 static bool continues(const struct uaio_changes *changes, size_t before,
 		      size_t next, bool joins_next)
@@ -360,9 +361,8 @@ int uaio_faults_chosen(const char *text, uint64_t seed,
 	FILE *to = open_memstream(ret, &room);
 	const char *fault;
 	/*
-	 * If set, a range joins only consecutive request numbers. Otherwise a range may
-	 * contain numbers that were not changed; the fault's other keys exclude these
-	 * again.
+	 * If false, a range may also contain numbers of unchanged requests, because the
+	 * fault's other keys exclude these requests again.
 	 */
 	bool joins_next = is_exact || strstr(text, "only=");
 

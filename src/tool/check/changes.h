@@ -15,14 +15,14 @@
 
 struct uaio_change {
 	unsigned fault; /* index of the fault in the --fault text, from 0 */
-	/* number of the request among those that the fault may change, from 1 */
+	/* Each fault numbers the requests that it may change, from 1. */
 	uint64_t number;
 	int pid;
 	/* the other fields of `line`; "-": the field is not known */
 	const char *kind, *value, *operation, *fd, *path;
 	char *line; /* owns: the memory that holds the strings above */
 	/*
-	 * owns: the stack that submitted the request, one frame per line; or NULL
+	 * owns: the call stack of the request's submission, one frame per line; or NULL
 	 */
 	char *stack;
 };
@@ -67,8 +67,8 @@ int uaio_faults_seeded(const char *text, uint64_t seed, char **ret);
 /*
  * Write to *ret a --fault text that repeats only the changes whose indices are in
  * `items`, in rising order. All changes must come from runs with `text` and `seed`, and
- * must be sorted and united. If is_exact is set, the new text names the request numbers
- * of these changes, and has no other key that chooses numbers.
+ * must be sorted and united. If is_exact is set, the new text names only the request
+ * numbers of these changes, and drops the keys `p`, `after`, `every` and `count`.
  * Return: 0, and the caller frees *ret; -ENOMEM; -E2BIG: --fault cannot hold so many
  * numbers and ranges.
  */

@@ -324,8 +324,8 @@ static bool is_hint(const struct uaio_report *report)
 }
 
 /*
- * Called for the first report from a place in the program: show the report, or suppress
- * it.
+ * Called for the first report from a place (uaio_check_place_of()): show the report, or
+ * suppress it.
  * Return: the verdict (struct uaio_check_place).
  */
 static int judge(struct uaio_report *report, uint64_t hash)

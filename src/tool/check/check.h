@@ -119,13 +119,13 @@ void *uaio_check_memory(void *memory);
 
 /* files.c: reads the report files that the processes write */
 
-/* Sums over the processes of the command. */
+/* Counts of all processes of the command together. */
 struct uaio_check_sums {
 	uint64_t nr_processes; /* processes that made a request */
 	/* how many of the processes ended normally, and so wrote a summary */
 	uint64_t nr_ended;
 	/*
-	 * from the processes' summaries: sums of all requests, and of those that the
+	 * from the processes' summaries: number of requests, and of those that the
 	 * library checked
 	 */
 	uint64_t nr_requests, nr_checked;
@@ -257,10 +257,10 @@ struct uaio_check_how {
 	/* the time after which to kill the command; 0: never */
 	int64_t limit_ns;
 	/*
-	 * Where the command's output goes. -1: the command uses the tool's input and
-	 * output. Otherwise the command gets an empty input and a process group of its
-	 * own. When the command has ended, the tool kills the processes that are left
-	 * in this group.
+	 * Descriptor for the command's output; -1: the command uses the tool's input
+	 * and output. Otherwise the command gets an empty input and a process group of
+	 * its own. When the command has ended, the tool kills the processes that are
+	 * left in this group.
 	 */
 	int output;
 };
@@ -303,13 +303,12 @@ struct uaio_check_seeds {
 };
 
 /*
- * Run the command without changes, then once for each seed with this seed's changes.
- * Calls @report for each report; @report must count errors in *nr_errors.
+ * Run the command without faults, then once for each seed, with faults that the seed
+ * determines. Calls @report for each report; @report must count errors in *nr_errors.
  *
  * Return: 0, or the exit status after a message. *ret_status: the status of the run
- * without changes, as from waitpid(). If a signal stopped the tool, *ret_status is the
- * status of a process that this signal has ended. *ret_has_failed: whether a run has
- * failed.
+ * without faults, as from waitpid(). If a signal stopped the tool, *ret_status says
+ * that this signal ended the run. *ret_has_failed: whether a run has failed.
  */
 int uaio_check_run_seeds(const struct uaio_check_seeds *seeds, char **argv,
 			 uaio_check_report_fn *report,

@@ -27,7 +27,10 @@
 
 enum {
 	PERIOD_NS = 100000000, /* time between two reads of the reports */
-	/* number of periods to wait for processes that the command leaves behind */
+	/*
+	 * After the command has ended, wait this number of periods for processes that
+	 * it leaves behind.
+	 */
 	NR_PERIODS_AFTER = 10,
 };
 

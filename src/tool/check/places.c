@@ -6,9 +6,9 @@
 #include <string.h>
 
 /*
- * The number of each stack's innermost frames that define a place. With only one frame,
- * all errors of a liburing program would be at one place, because the innermost frame
- * always is the function that submits.
+ * A place, where the program makes an error, is identified by this number of innermost
+ * frames of each stack. With only one frame, all errors of a liburing program would be
+ * at one place, because the innermost frame always is the function that submits.
  */
 enum { FRAMES = 4 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The runs of `uaio check --seeds`. The run without changes uses the terminal for its
+ * The runs of `uaio check --seeds`. The run without faults uses the terminal for its
  * output. For each other run, only the end of the output is kept, and is shown if the
  * run fails.
  *

@@ -21,7 +21,7 @@ enum {
 
 /*
  * The time limit of a run: LIMIT_LEAST_NS plus LIMIT_TIMES the time of the run without
- * changes. A run that takes longer is considered stuck.
+ * faults. A run that takes longer is considered stuck.
  */
 static const int64_t LIMIT_LEAST_NS = INT64_C(60000000000);
 enum { LIMIT_TIMES = 20 };
@@ -30,12 +30,12 @@ struct search {
 	const struct uaio_seeds *seeds;
 	struct uaio_seeds_outcome plain;
 	/*
-	 * runs without changes after the failing run, and how many of them ended
-	 * otherwise than `plain`
+	 * number of runs without faults after the failing run, and how many of them
+	 * differ in status or reports from `plain`
 	 */
 	unsigned nr_plain, nr_plain_differ;
 	int64_t limit_ns;
-	/* number of changes that all seeds have made so far */
+	/* number of requests that the faults of all seeds have changed so far */
 	uint64_t nr_changes;
 
 	/* The failing seed. `text` is the --fault text of its run, without the seed. */
@@ -48,7 +48,10 @@ struct search {
 	struct uaio_seeds_outcome failure;
 	/* number of runs that repeated all or some changes of the failing run */
 	unsigned nr_runs;
-	/* the search ended early: the failure might need even fewer changes */
+	/*
+	 * the search ended early, so the failure might also happen with fewer changes
+	 * to requests
+	 */
 	bool is_cut;
 	int stopped_by; /* signal that stopped the search; 0: none */
 	int error;      /* exit status after a message; 0: no error */
@@ -85,7 +88,10 @@ static void free_outcome(struct uaio_seeds_outcome *outcome)
 	*outcome = (struct uaio_seeds_outcome){ .status = 0 };
 }
 
-/* Return: whether the run's outcome differs from that of the run without changes. */
+/*
+ * Return: whether the run failed: it was killed, has reports, or has another status
+ * than the run without faults.
+ */
 static bool has_failed(const struct search *search,
 		       const struct uaio_seeds_outcome *outcome)
 {
@@ -171,8 +177,8 @@ static enum uaio_shrink_answer ask(void *arg, const size_t *items, size_t nr)
 	if (search->is_cut)
 		return UAIO_SHRINK_STOP;
 	/*
-	 * If the `nr` changes have too many request numbers for a --fault text, do not
-	 * run the command, and report that the run passes.
+	 * The run is impossible if the `nr` changes have too many request numbers for a
+	 * --fault text. Then let the search keep more changes.
 	 */
 	if (choose(search, items, nr, false, &text))
 		return UAIO_SHRINK_PASSES;
@@ -240,7 +246,7 @@ static void print_outcome(FILE *to, const struct uaio_seeds_outcome *outcome,
 			outcome->nr_reports > 1 ? "s" : "");
 }
 
-/* Print how the run failed, and how the run without changes ended. */
+/* Print how the run failed, and how the run without faults ended. */
 static void print_failure(FILE *to, const struct search *search,
 			  const struct uaio_seeds_outcome *shown)
 {
@@ -307,9 +313,9 @@ static void print_changes(FILE *to, const struct uaio_changes *changes)
 
 /*
  * Repeat a run CONFIRM_RUNS times, with the faults of the failing run, or with none
- * (""). A signal or an error stops this early.
- * Return: how many of these runs failed. *ret_nr: how many runs ended. *ret: the
- * outcome of the last run that failed.
+ * (""). After a signal or an error, make no more runs.
+ * Return: how many of these runs failed. *ret_nr: how many runs were complete. *ret:
+ * the outcome of the last run that failed.
  */
 static unsigned repeat(struct search *search, const char *faults,
 		       unsigned *ret_nr, struct uaio_seeds_outcome *ret)
@@ -341,8 +347,8 @@ static unsigned repeat(struct search *search, const char *faults,
 }
 
 /*
- * Repeat the run without changes. If a repetition ends otherwise than `plain`, the
- * failure may have other causes than the changes.
+ * Repeat the run without faults. If a repetition differs from `plain`, the faults may
+ * not be the cause of the failure.
  */
 static void repeat_plain(struct search *search)
 {
@@ -352,7 +358,10 @@ static void repeat_plain(struct search *search)
 	free_outcome(&last);
 }
 
-/* Print how many of the changes the failure needs. nr: that number; 0: unknown. */
+/*
+ * Print how many of the changes to requests the failure needs. nr: that number; 0:
+ * unknown.
+ */
 static void print_needed(const struct search *search, size_t nr,
 			 unsigned nr_failed, unsigned nr_runs)
 {
@@ -414,9 +423,9 @@ static void tell(struct search *search, const char *faults, size_t nr)
 
 /*
  * Find which changes the failure needs.
- * Return: how many changes; 0 if a run with all changes did not fail again, or if a
- * run without changes ended otherwise than the first one. *ret: the indices of these
- * changes, which the caller frees.
+ * Return: how many changes; 0 if a run with all changes did not fail again, or if runs
+ * without faults differ from each other. *ret: the indices of these changes, which the
+ * caller frees.
  */
 static size_t shrink(struct search *search, size_t **ret)
 {
@@ -530,7 +539,7 @@ int uaio_check_seeds(const struct uaio_seeds *seeds, int *ret_status,
 	goes_on = run(&search, NULL, false, &search.plain);
 	*ret_status = search.plain.status;
 	/*
-	 * If the run without changes has caused reports, stop: the user must fix the
+	 * If the run without faults has caused reports, stop: the user must fix the
 	 * reported errors first.
 	 */
 	if (!goes_on || search.plain.nr_reports) {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * `uaio check --seeds`: runs a command with many seeds. The seed of a run decides which
- * requests complete late, reordered or short. If a run fails, the tool finds out which
- * of these changes the failure needs.
+ * requests complete late, reordered or short. These effects on requests are called
+ * changes. If a run fails, the tool finds out which changes the failure needs.
  *
- * A run fails if the command does not end, ends differently than without changes, or
- * causes an error report. The search ends with the first seed whose run fails. The tool
- * then repeats the run without changes: if it ends otherwise than before, the failure
- * depends on chance. Else the tool repeats the run with fewer and fewer of this seed's
- * changes (shrink.h), and prints the remaining ones as a --fault option.
+ * The tool first runs the command without faults. A later run fails if the command does
+ * not end, causes an error report, or has another exit status than without faults. The
+ * search ends with the first seed whose run fails. The tool then repeats the run
+ * without faults. If this run has another outcome than the first one, the failure
+ * depends on chance. Otherwise the tool runs the command with fewer and fewer of this
+ * seed's changes (shrink.h), and prints the remaining ones as a --fault option.
  *
  * Tested by test-seeds.c and test/run/check_seeds.py.
  */
@@ -55,9 +56,7 @@ struct uaio_seeds {
 		 * completions late, reordered and short
 		 */
 		faults;
-	/*
-	 * time limit of each run; 0: the tool derives it from the run without changes
-	 */
+	/* time limit of each run; 0: the tool derives it from the run without faults */
 	int64_t limit_ns;
 	char **argv;         /* the command, also printed in messages */
 	FILE *to;            /* where messages go */
@@ -78,9 +77,8 @@ void uaio_seeds_mix(uint64_t seed, char ret_text[UAIO_SEEDS_MIX_MAX]);
 /*
  * Try the seeds until one fails.
  * Return: 0, or the exit status after a message. *ret_status: the status of the run
- * without changes, as from waitpid(). If a signal stopped the search, *ret_status is
- * the status of a process that this signal has ended. *ret_has_failed: whether a run
- * has failed.
+ * without faults, as from waitpid(). If a signal stopped the search, *ret_status says
+ * that this signal ended the run. *ret_has_failed: whether a run has failed.
  */
 int uaio_check_seeds(const struct uaio_seeds *seeds, int *ret_status,
 		     bool *ret_has_failed);

@@ -57,7 +57,8 @@ static bool keep_part(struct shrinking *shrinking, size_t parts)
 }
 
 /*
- * Try to run without each chunk of items. If the run still fails, remove the chunk.
+ * For each chunk of items, run without this chunk. If the run still fails, remove the
+ * chunk.
  * Return: whether any chunk was removed.
  */
 static bool drop_chunks(struct shrinking *shrinking, size_t chunk)

@@ -16,7 +16,10 @@ enum uaio_shrink_answer {
 	UAIO_SHRINK_STOP, /* stop the search */
 };
 
-/* Return: whether the run passes or fails; or UAIO_SHRINK_STOP. */
+/*
+ * Run with these nr items.
+ * Return: whether this run passes or fails; or UAIO_SHRINK_STOP.
+ */
 typedef enum uaio_shrink_answer uaio_shrink_fn(void *arg, const size_t *items,
 					       size_t nr);
 

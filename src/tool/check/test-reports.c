@@ -221,7 +221,10 @@ static void each_process_has_its_own_file(void **state)
 	open_place(&place);
 	uaio_check_files_read(&place.files, false);
 	append(&place, "17", REPORT);
-	/* files.c keeps the processes 1041 and 17 in the same hash bucket */
+	/*
+	 * files.c keeps the processes 1041 and 17 in the same hash bucket, but their
+	 * reports apart
+	 */
 	append(&place, "1041", REPORT REPORT);
 	append(&place, "17.changes", REPORT);
 	append(&place, "x17", REPORT);

@@ -280,7 +280,9 @@ struct made_up {
 		/* if not 0: the command fails only in the run with this number */
 		only_once;
 	unsigned stopped; /* the run in which a signal arrives; 0: none */
-	/* if not 0: without changes, the command fails in the run with this number */
+	/*
+	 * if not 0: even without faults, the command fails in the run with this number
+	 */
 	unsigned plain_fails;
 
 	/* What the search has done so far. */
@@ -468,8 +470,8 @@ static void a_failure_by_chance_is_told_as_one(void **state)
 static void runs_without_changes_that_differ_are_told_as_chance(void **state)
 {
 	/*
-	 * Of the four runs without changes, one ends otherwise: run 1, with which all
-	 * runs are compared, or run 4, one of its three repetitions.
+	 * Of the four runs without faults, one differs: run 1, with which the tool
+	 * compares all runs, or run 4, one of the three repetitions of run 1.
 	 */
 	static const struct {
 		unsigned fails, nr;
@@ -495,7 +497,7 @@ static void runs_without_changes_that_differ_are_told_as_chance(void **state)
 		assert_non_null(strstr(said, expected));
 		assert_null(strstr(said, "It needs"));
 		assert_non_null(strstr(said, "--fault any:short@seed=1 -- "));
-		/* four runs without changes, and four with the seed */
+		/* four runs without faults, and four with the seed */
 		assert_int_equal(command.nr_runs, 8);
 		free(command.last);
 		free(said);
@@ -551,7 +553,7 @@ static void it_is_told_that_none_has_failed(void **state)
 	assert_non_null(strstr(said, "nothing was changed"));
 	free(said);
 	free(command.last);
-	/* The run without changes has a report, so no seed is tried. */
+	/* The run without faults has a report, so no seed is tried. */
 	command = (struct made_up){ .plain_reports = 1 };
 	said = search(&command, NULL, 12, &has_failed);
 	assert_true(has_failed);
