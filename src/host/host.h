@@ -136,8 +136,8 @@ long uaio_host_raw_filter(long nr, const long a[6]);
 long uaio_host_uring_setup(long nr_entries, long params);
 /*
  * Like uaio_host_uring_setup(), for a program that calls syscall(2). caller: an address
- * in the code that makes the call. Makes no ring of the library if other io_uring calls
- * of this code cannot be patched.
+ * in the code that makes the call. The library makes no ring if io_uring_enter()
+ * instructions of this code cannot be patched.
  */
 long uaio_host_uring_setup_from(const void *caller, long nr_entries,
 				long params);

@@ -40,8 +40,8 @@ enum {
 	NR_LSM_SET_SELF_ATTR = 460,
 	IOPRIO_WHO_THREAD = 1,
 	/*
-	 * Values from <threads.h>. Including <threads.h> could include the header
-	 * test/unit/threads.h instead.
+	 * Values from <threads.h>. Tests would include test/unit/threads.h instead of
+	 * this header.
 	 */
 	THRD_SUCCESS = 0,
 	THRD_NOMEM = 3,
@@ -92,10 +92,11 @@ enum { NR_CHANGING = sizeof(changing) / sizeof(changing[0]) };
  * is_beside_lost_threads: this process was forked by a process with several threads.
  * One of the threads that the child lacks may have held the dynamic loader's lock. The
  * lock is free for certain once the child has loaded or unloaded an object
- * (uaio_patch_has_loaded()). Until then this thread must not acquire the lock. It reads
- * the list of loaded objects without the lock if the process has a single thread and
- * the library counts loads (uaio_patch_loads()). Otherwise it returns true. Once it has
- * returned false, it reads the list again only after objects were loaded or unloaded.
+ * (uaio_patch_has_loaded()). Until then this thread must not acquire the lock. The
+ * function reads the list of loaded objects without the lock if the process has a
+ * single thread and the library counts loads (uaio_patch_loads()). Otherwise it returns
+ * true. Once it has returned false, it reads the list again only after objects were
+ * loaded or unloaded.
  */
 static bool may_change_unseen(bool is_beside_lost_threads)
 {
@@ -442,9 +443,9 @@ int initgroups(const char *user, gid_t group)
 
 /*
  * A new thread inherits the identity of its creator: pthread_create() and thrd_create()
- * record this. A sanitizer has its own versions of both functions. So with a sanitizer
- * this file does not define them; instead, uaio_identity_check() compares the
- * attributes of threads.
+ * record this. A sanitizer interposes both functions itself. So with a sanitizer this
+ * file does not define them; instead, uaio_identity_check() compares a thread's
+ * attributes with the recorded ones.
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 

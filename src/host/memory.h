@@ -28,7 +28,8 @@ bool uaio_host_memory_ends_slowly(enum uaio_check_end end, const void *at,
 				  size_t bytes);
 
 /*
- * The program has mapped fd at this address. Only called under uaio-check; keeps errno.
+ * The program has mapped fd at this address. If fd is a ring, this is recorded for
+ * ThreadSanitizer. Only called under uaio-check; keeps errno.
  */
 void uaio_host_memory_begins(const void *at, int fd, int64_t offset);
 
@@ -42,7 +43,9 @@ static inline void uaio_host_memory_ends(enum uaio_check_end end,
 		(void)uaio_host_memory_ends_slowly(end, at, bytes);
 }
 
-/* The program calls aio_return() for this aiocb. */
+/*
+ * The program calls aio_return() for this aiocb: report a second call for one request.
+ */
 void uaio_host_returned(const struct aiocb *aiocb);
 
 #endif /* UAIO_HOST_MEMORY_H */

@@ -237,10 +237,7 @@ static int sleep_in_poll(struct pollfd *pfds, unsigned nr, int64_t deadline_ns,
 	return ret;
 }
 
-/*
- * Cleanup handler: the thread is cancelled. glibc, unlike musl, also calls it on a
- * siglongjmp().
- */
+/* Cleanup handler, called on cancellation and, only with glibc, on a siglongjmp(). */
 static void end_sleep(void *arg)
 {
 	(void)arg;
@@ -506,10 +503,9 @@ static inline bool is_plain_poll(void)
 }
 
 /*
- * poll() with timeout 0. A ring of the library is a memfd, which the kernel always
- * reports as ready. So if the kernel reports no descriptor, pfds contains no ring. If
- * the kernel reports a descriptor, it has read and written pfds, so pfds can be read
- * here.
+ * poll() with timeout 0. The kernel always reports a ring of the library, a memfd, as
+ * ready. So if the kernel reports no descriptor, pfds contains no ring. Otherwise the
+ * kernel has read and written pfds, so pfds can be read here.
  */
 static int poll_now(struct pollfd *pfds, nfds_t nr)
 {

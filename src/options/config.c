@@ -127,6 +127,7 @@ static void load_faults(void)
 
 /*
  * Only `uaio check` sets the variable UAIO_CHECK, to a path that fits into the buffer.
+ * So a longer value is ignored.
  */
 static void load_check(void)
 {

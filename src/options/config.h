@@ -26,7 +26,10 @@ struct uaio_config {
 	bool force_worker;
 	/* check that an iocb's address is readable before reading the iocb */
 	bool is_strict;
-	/* copy requests whose memory is misaligned for O_DIRECT */
+	/*
+	 * if a request's memory is misaligned for O_DIRECT, transfer the data through
+	 * an aligned copy
+	 */
 	bool bounces;
 	/* how many parts of a large request run at once; 0: the library decides */
 	unsigned segments;

@@ -23,7 +23,10 @@ enum uaio_op {
 	UAIO_OP_TIMER,
 	/* timeout of the previous request in the chain of linked requests */
 	UAIO_OP_LINK_TIMER,
-	/* read into provided buffers; len 0: no limit */
+	/*
+	 * read into provided buffers, at most `len` bytes per buffer; `len` 0: fill the
+	 * buffer
+	 */
 	UAIO_OP_READ_SELECT,
 
 	/* operations on an open file */

@@ -63,8 +63,9 @@ enum uaio_option_kind {
 	 */
 	UAIO_OPTION_COUNTS,
 	/*
-	 * A number that may be negative, stored so that the value is never 0.
-	 * uaio_option_number() extracts the number.
+	 * A number that may be negative. Because 0 means that no option is given, the
+	 * number is stored so that the value is never 0. uaio_option_number() extracts
+	 * the number.
 	 */
 	UAIO_OPTION_NUMBER,
 	/*

@@ -21,7 +21,7 @@
 
 enum { OUTPUT_MAX = 4096 };
 
-/* A request that a fault has changed, and the stack that submitted it. */
+/* A request that a fault has changed, and the call stack of its submission. */
 struct place {
 	unsigned fault; /* index of the fault in the --fault text, from 1 */
 	uint64_t number;

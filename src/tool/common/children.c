@@ -29,7 +29,10 @@ void uaio_shared_free(void *memory, size_t bytes)
  */
 struct progress {
 	int next; /* index of the next attempt; -1: no child has begun */
-	/* a child is calling setrlimit(), or this call has killed a child */
+	/*
+	 * 1 while a child calls setrlimit(). It stays 1 if this call kills the child;
+	 * then later children do not make the call.
+	 */
 	int kills_to_limit;
 };
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the dynamic build of the command. Tested by test/anywhere/release.py. */
+/*
+ * Finds the dynamic build of the command, if the command itself is static. Tested by
+ * test/anywhere/release.py.
+ */
 #include "tool/common/library.h"
 
 #include <fcntl.h>
@@ -11,7 +14,8 @@
 #include "base/loader.h"
 
 /*
- * The kernel passes AT_BASE, the loader's address, only to programs with a loader.
+ * Static programs have no loader, so the kernel passes them no AT_BASE, the loader's
+ * address.
  */
 bool uaio_is_static(void)
 {

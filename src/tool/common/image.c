@@ -174,8 +174,9 @@ static int place_all(const struct source *source, const ElfW(Phdr) * headers,
 }
 
 /*
- * Return: where the image has the byte at address addr of the file; NULL if any of the
- * `bytes` bytes from there on is outside the image.
+ * addr: an address in the loaded file.
+ * Return: pointer to this byte in the image; NULL if any of the `bytes` bytes from
+ * there on is outside the image.
  */
 static const void *look_at(const struct uaio_image *image, ElfW(Addr) addr,
 			   size_t bytes)

@@ -51,8 +51,8 @@ bool uaio_image_needs(const struct uaio_image *image, const char *library);
 /* needed.c */
 
 /*
- * Call see() for each library with which a program would be loaded. path: NULL if the
- * library is not found.
+ * Call see() for each library that the loader would load with a program. path: NULL if
+ * the library is not found.
  * Return: 0, or -errno if the libraries cannot be listed.
  */
 int uaio_needed_list(const char *program,
@@ -68,7 +68,8 @@ enum uaio_use {
 	UAIO_USE_AIO_SITES, /* instructions that make kernel AIO calls */
 	UAIO_USE_POSIX,     /* functions such as aio_read() */
 	/*
-	 * The following do not prove that the program uses an asynchronous interface:
+	 * The remaining values are only hints: such a program may use no asynchronous
+	 * interface.
 	 */
 	/* calls of syscall(2), which may make any system call */
 	UAIO_USE_SYSCALL,
@@ -80,7 +81,10 @@ enum uaio_use {
 enum { UAIO_USERS_MAX = 256 };
 
 struct uaio_uses {
-	/* For each use, the names of the files that have it; empty: none. */
+	/*
+	 * For each value of enum uaio_use, the names of the files that use it; empty:
+	 * none.
+	 */
 	char users[UAIO_NR_USES][UAIO_USERS_MAX];
 	/*
 	 * instructions that call io_uring: those that the library patches when the
@@ -97,8 +101,9 @@ struct uaio_uses {
 };
 
 /*
- * Find which interfaces (enum uaio_use) the program's file uses. can_be_loaded: also
- * examine the libraries that the program needs.
+ * Find which interfaces (enum uaio_use) the program's file uses. can_be_loaded: the
+ * library can be loaded into the program. Then also examine the libraries that the
+ * program needs.
  *
  * Return: 0, or -errno if the file cannot be read or is not an ELF file of this
  * machine.

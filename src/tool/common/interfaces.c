@@ -63,8 +63,8 @@ static void add_user(struct uaio_uses *uses, enum uaio_use use,
 	const char *last = strrchr(list, ' ');
 
 	/*
-	 * Objects are examined one after the other. So if the name of this object is in
-	 * the list, it is the last name.
+	 * Objects are examined one after the other. So if the list of users has the
+	 * name of this object, this name is the last one.
 	 */
 	if (!strcmp(last ? last + 1 : list, name))
 		return;

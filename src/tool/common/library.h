@@ -35,7 +35,8 @@ int uaio_library_find(char ret_dir[PATH_MAX]);
 
 /*
  * Return: whether the library was built for musl, so that only musl programs can load
- * it. If this command was built for glibc, so was the library.
+ * it. The answer is no if this command was built for glibc, because both are built
+ * together.
  */
 bool uaio_library_is_for_musl(void);
 

@@ -20,7 +20,8 @@
 enum {
 	NS_PER_S = 1000000000,
 	/*
-	 * Inode number of the initial PID namespace. All processes are visible there.
+	 * Inode number of the initial PID namespace, where all processes are visible.
+	 * The highest bit is cleared, so that an enum can hold the number.
 	 */
 	INIT_NAMESPACE = 0xeffffffc & INT_MAX,
 };
@@ -459,7 +460,7 @@ static int read_folder(struct uaio_pages *pages, const char *path, uid_t uid)
 	return ret;
 }
 
-/* Read the pages in one /dev/shm, which has a directory `uaio.UID` per user. */
+/* Read all users' pages in one /dev/shm: this tool's or a container's. */
 static int read_memory(struct uaio_pages *pages, const char *path)
 {
 	char folder[PATH_MAX];

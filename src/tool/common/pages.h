@@ -40,15 +40,15 @@ struct uaio_page {
 	uint64_t nr_accepted, nr_completed, nr_submits;
 	/*
 	 * number of submitting calls that were timed while the process timed only 1 of
-	 * 16
+	 * 16 such calls
 	 */
 	uint64_t nr_sampled;
 	uint64_t nr_by_way[UAIO_LIVE_OPS][UAIO_LIVE_WAYS];
 	uint64_t nr_direct[UAIO_LIVE_DIRECTS];
 	uint64_t nr_faults[UAIO_LIVE_FAULTS];
 	/*
-	 * number of requests that are accepted, not inline (executed by the submitting
-	 * call), and not complete
+	 * Number of accepted requests that are not complete. Requests that the
+	 * submitting call executes are not counted.
 	 */
 	uint64_t nr_in_flight;
 	/* Requests in flight, by the state in which they wait in the library. */

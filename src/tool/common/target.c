@@ -102,8 +102,8 @@ static int diag_other_library(const char *who, const char *loader,
 }
 
 /*
- * Check a program by its loader. The library's build for glibc also serves musl
- * programs (base/libc.h).
+ * Check a program by its loader. A program for musl is accepted, because the library's
+ * build for glibc also serves it (base/libc.h).
  */
 static int check_loader(const char *who, const char *loader,
 			enum uaio_trap_when when)

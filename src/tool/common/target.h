@@ -72,9 +72,9 @@ struct uaio_target {
 /*
  * Check whether the library can serve @path or, if that is a script, its interpreter.
  * @when says when to use the trap. With "off", this function refuses programs that need
- * the trap; with "always", all programs of this machine need the trap. The function
- * refuses a program for which the kernel would set AT_SECURE (secure.c). A file that it
- * cannot read is accepted without further checks.
+ * the trap; with "always", all programs need the trap. The function refuses a program
+ * for which the kernel would set AT_SECURE (secure.c). A file that it cannot read is
+ * accepted without further checks.
  *
  * Return: 0, or the exit status after a message.
  */

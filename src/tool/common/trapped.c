@@ -45,7 +45,8 @@ int uaio_trapped_exec(const char *path, char **argv)
 	char ours[PATH_MAX];
 
 	/*
-	 * Execute this command again. The caller has put the library in LD_PRELOAD.
+	 * Execute this command again, with the library. The caller has put the library
+	 * in LD_PRELOAD.
 	 */
 	if (!uaio_dynamic_own(ours))
 		return -ELIBACC;
@@ -99,7 +100,7 @@ static const char *become(const char *path, char **argv, char **envp)
 }
 
 /*
- * text: "mask:path". Set the signal mask of this process.
+ * text: "mask:path". Set the signal mask of this process to `mask`.
  * Return: the path.
  */
 static const char *take_mask(const char *text)

@@ -76,7 +76,8 @@ static void look_at(struct least *least, const char *dir)
 }
 
 /*
- * Look at the limits of the group at `path` below `root`, and of all groups above it.
+ * Find the limit that leaves the least room: of the group at `path` below `root`, or of
+ * a group above it.
  */
 static void climb(struct least *least, const char *root, char *path)
 {

@@ -21,7 +21,7 @@ struct uaio_machine;
 /* The level of a finding. The doctor's exit status is the worst level. */
 enum uaio_level {
 	UAIO_PASS,
-	/* without the fix, something does not work or is slower */
+	/* something does not work or is slower; the finding says how to fix it */
 	UAIO_WARN,
 	UAIO_FAIL, /* uaio cannot work on this machine, or with this program */
 };

@@ -172,8 +172,8 @@ int uaio_machine_version(const struct uaio_machine *machine)
 }
 
 /*
- * Why a call failed: a word for scripts (cause), how a sentence about it ends (text),
- * and what the user can do (fix).
+ * Why a call failed: a word for scripts (cause), the end of a sentence for the user
+ * (text), and what the user can do (fix).
  */
 struct reason {
 	const char *cause;
@@ -301,8 +301,8 @@ bool uaio_machine_has_uring(const struct uaio_machine *machine)
 	int error = machine->answers.uring_error;
 
 	/*
-	 * ENOMEM and EAGAIN mean that a limit denied the ring. The library serves rings
-	 * that a limit denies.
+	 * On ENOMEM and EAGAIN a limit denied even the smallest ring. So the library
+	 * will make the rings.
 	 */
 	return is_allowed(machine, UAIO_ANSWER_URING_SETUP) &&
 	       error != ENOMEM && error != EAGAIN;

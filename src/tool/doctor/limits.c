@@ -11,8 +11,8 @@ enum {
 	/* Number of free descriptors that the library and a small program need. */
 	FREE_FILES_MIN = 32,
 	/*
-	 * RING_BYTES: what Linux 6.18 charges for a ring with RING_ENTRIES entries,
-	 * which is a usual number.
+	 * RING_BYTES: memory that Linux 6.18 counts against RLIMIT_MEMLOCK for a ring
+	 * with RING_ENTRIES entries, a usual number.
 	 */
 	RING_ENTRIES = 128,
 	RING_BYTES = 16 << 10,

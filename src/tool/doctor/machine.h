@@ -167,7 +167,7 @@ struct uaio_machine {
 };
 
 /*
- * Who serves the io_uring rings of a program under `uaio run`: uaio, the kernel, or
+ * Who makes the io_uring rings of a program under `uaio run`: uaio, the kernel, or
  * nobody.
  */
 enum uaio_ring_server {

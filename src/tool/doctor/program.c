@@ -41,8 +41,8 @@ struct program {
 	char path[PATH_MAX];
 	bool can_be_loaded;
 	/*
-	 * `uaio run` uses the trap for this program: the library cannot be loaded into
-	 * it, or the environment sets UAIO_TRAP.
+	 * The trap serves this program, because the library cannot be loaded into it,
+	 * or the environment sets UAIO_TRAP.
 	 */
 	bool can_be_trapped;
 	struct uaio_uses uses;
@@ -50,7 +50,7 @@ struct program {
 
 /*
  * Add a finding with the text of a message. The part after the message's last colon
- * becomes the fix.
+ * becomes the finding's fix.
  */
 static void add_message(const struct program *program, bool needs_trap,
 			char *message)

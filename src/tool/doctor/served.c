@@ -223,7 +223,7 @@ static int make_try(struct memory *memory, unsigned id)
 	return waitpid(pid, &status, 0) < 0 ? -errno : status;
 }
 
-/* Runs in a child process (children.h), which leaves no core files. */
+/* Runs in a child process (children.h), whose children leave no core file. */
 static void try_one(void *memory, unsigned i)
 {
 	struct uaio_served *served = &((struct memory *)memory)->served;

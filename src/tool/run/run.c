@@ -43,7 +43,8 @@ struct settings {
 	uint64_t values[UAIO_NR_OPTIONS];
 	/*
 	 * The last flag before the command, if its value is optional and not given;
-	 * else NULL.
+	 * else NULL. If the command is not found, a message asks whether it was meant
+	 * as this value.
 	 */
 	const struct uaio_option *before;
 };
@@ -476,9 +477,8 @@ static void choose_trap(const char *dir, struct uaio_target *target)
 	 * Choose no trap for a script that another script interprets, because the trap
 	 * does not support this.
 	 *
-	 * uaio_uses_read() runs the loader. The program may need libaio, and the loader
-	 * must find the library under libaio's names. So uaio_preload_set() first sets
-	 * the loader's variables.
+	 * First set the variables by which the loader finds the library under libaio's
+	 * names: uaio_uses_read() runs the loader, and the program may need libaio.
 	 */
 	if (target->needs_trap || target->nr_scripts > 1 ||
 	    uaio_trapped_try() || uaio_preload_set(dir))

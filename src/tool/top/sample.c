@@ -250,8 +250,9 @@ static void fill_row(const struct uaio_top *top, const struct uaio_page *page,
 		return;
 	/*
 	 * `uaio top` asks the process to time all its calls. Until the process does so,
-	 * it times samples: 1 call in 16, which stands for 16 calls. So set is_sampled
-	 * only if the samples stand for more than half of all calls.
+	 * it times samples: 1 call in 16, which stands for 16 calls. An interval may
+	 * have calls of both kinds. Set is_sampled if the samples stand for more than
+	 * half of all calls.
 	 */
 	ret->is_sampled = grown(before->nr_sampled, page->nr_sampled) *
 				  (2 * SAMPLED_EVERY) >
@@ -402,8 +403,8 @@ static int watch(struct uaio_top *top)
 int uaio_top_patience(const struct uaio_top *top)
 {
 	/*
-	 * 5 ms: at a million requests a second, a thread fills its lane (its part of
-	 * the ring of the trace) in 16 ms.
+	 * Count the records every 5 ms: at a million requests a second, a thread fills
+	 * its lane (its part of the ring of the trace) in 16 ms.
 	 */
 	return top->watch ? 5 : -1;
 }

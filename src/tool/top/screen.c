@@ -234,8 +234,9 @@ static int sample_if_due(struct view *view)
 {
 	if (view->is_new) {
 		/*
-		 * A key has changed the table: end the interval now. This sample does
-		 * not count in nr_samples.
+		 * A key has changed the table: end the interval now. This extra sample
+		 * is not one of the tables that the user has asked for, so nr_samples
+		 * does not count it.
 		 */
 		view->is_new = false;
 		return uaio_top_sample(view->top);

@@ -150,7 +150,9 @@ struct uaio_top {
 	unsigned nr_rows;
 	struct uaio_top_row *rows; /* owns; sorted */
 
-	/* Only for tables of files or rings. */
+	/*
+	 * The members up to `nr_lost_now` are used only for tables of files or rings.
+	 */
 	struct uaio_watch *watch; /* owns; NULL: none */
 	/* whether `watch` counts by file or by ring */
 	enum uaio_top_view watched;

@@ -287,8 +287,8 @@ static enum uaio_attach_state answer(struct uaio_attached *attached)
 }
 
 /*
- * The process has executed another program. As soon as the new program has a page, ask
- * it for a trace.
+ * Called if the process has executed another program. As soon as this program has a
+ * page, ask it for a trace.
  */
 static void ask_again(struct uaio_attached *attached)
 {

@@ -51,7 +51,10 @@ static struct {
 
 static unsigned place_of(uint32_t pid, uint64_t number)
 {
-	/* A number is a time in cycles, whose low bits alone are no good hash. */
+	/*
+	 * The number of a file is a time in cycles, whose low bits alone are no good
+	 * hash.
+	 */
 	return (unsigned)((number ^ number >> 16 ^ pid * 31) % NR_TOLD);
 }
 

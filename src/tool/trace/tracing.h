@@ -109,7 +109,10 @@ bool uaio_trace_flush(uint64_t nr_taken);
 /* Return: whether a signal has told the tracer to end. */
 bool uaio_trace_is_stopped(void);
 
-/* Sleep until it is time to read the ring again: shorter after many records. */
+/*
+ * Sleep until it is time to read the ring again. After many records the sleep is
+ * shorter.
+ */
 void uaio_trace_nap(uint64_t nr_taken);
 
 /* follow.c */
