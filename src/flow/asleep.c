@@ -100,7 +100,10 @@ static void close_group(struct uaio_group *group)
 	(void)group;
 }
 
-/* Sleep for a moment, so that the worker can run even if it has a lower priority. */
+/*
+ * Pause between two looks at the sleeper. The thread sleeps, so that the worker can run
+ * even if the worker has a lower priority.
+ */
 static void pause(void)
 {
 	enum { MOMENT_NS = 20000 };
@@ -114,8 +117,9 @@ void uaio_asleep_settle(struct uaio_sleeper *sleeper)
 	int64_t start = uaio_now_ns();
 
 	/*
-	 * Wait until a worker has begun the request's call. Stop waiting if the request
-	 * could not be created, if no worker can be added, or after NO_THREAD_NS.
+	 * Wait until a worker has begun the call. Stop waiting if the submission failed, so
+	 * that no request has the sleeper, if no worker can be added, or after
+	 * NO_THREAD_NS.
 	 */
 	while (uaio_sleeper_has_request(sleeper) &&
 	       uaio_sleeper_await(sleeper, UAIO_SLEEPER_SENT) ==

@@ -6,10 +6,10 @@
  * a canceller first removes requests from the lists in which they wait, each under the lock
  * of the module that has the list. It then completes only the requests that it removed.
  *
- *   I1  If several requests match the aim of the call, the newest are removed first. So the
- *       removal of a request never lets a matching request start that had to wait for it.
- *       Meanwhile an older request that is not cancelled may complete. A matching request that
- *       waited for the older request then starts, as if it had started before the cancelling
+ *   I1  If several requests are to be cancelled, the newest are removed first. So the
+ *       removal of a request never starts another request that is to be cancelled. But an
+ *       older request that is not cancelled may complete meanwhile, and start a request
+ *       that is to be cancelled. That request then counts as started before the cancelling
  *       call.
  *   I2  No request is completed while a lock is held, because a completion wakes clients and
  *       may start other requests. So all requests are removed before the first is completed.
@@ -162,7 +162,7 @@ static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 				  &haul->cancelled.startable);
 	if (unlikely(req->sqe.is_multishot || uaio_optab[req->sqe.op].sleeps) &&
 	    ret == UAIO_CANCEL_NONE)
-		/* relaxed: other threads read is_unwanted under this lock */
+		/* relaxed: other threads read is_unwanted under the group's lock */
 		store_relaxed(&req->is_unwanted, true);
 	if (haul->ends_unparked && ret == UAIO_CANCEL_NONE &&
 	    (uaio_req_state(req) == UAIO_REQ_PREPPED ||
@@ -251,8 +251,8 @@ void uaio_cancelled_complete(struct uaio_cancelled *cancelled)
 }
 
 /*
- * First wait until the requests that were being tried are complete. Then complete the
- * removed requests, which are newer than the tried requests of their file.
+ * First wait until the requests that were being tried are complete. They are older than the
+ * removed requests of their file, and complete before them.
  */
 static void complete(struct haul *haul)
 {
@@ -270,8 +270,8 @@ static void complete(struct haul *haul)
 }
 
 /*
- * Perhaps only one request is to be cancelled, and another thread was trying the request
- * that was found, and has executed it. Then search again: another request may match.
+ * If only one request is to be cancelled, another thread may have executed the request that
+ * was found. Then search again, because another request may match.
  */
 static void cancel(struct uaio_group *group, const struct aim *aim,
 		   struct haul *haul)

@@ -19,8 +19,9 @@
 
 enum {
 	/*
-	 * First pause of the closer, the thread that closes the descriptor. A healthy
-	 * device completes requests within this pause. Then the closer need not read /proc.
+	 * The closer is the thread that closes the descriptor. It first sleeps for this
+	 * time, in which a healthy device completes the requests. Only after that does it
+	 * read /proc.
 	 */
 	FIRST_PAUSE_NS = 100000,
 	MAX_PAUSE_NS = 10000000,
@@ -37,8 +38,8 @@ enum {
 	 */
 	HOPE_MS = 5000,
 	/*
-	 * The closer examines at most this number of system calls. While more are in
-	 * progress, it waits.
+	 * While workers make more system calls on the file than this, the closer does not
+	 * examine the calls, and waits.
 	 */
 	MAX_CALLS = 512,
 	/*
@@ -194,8 +195,8 @@ static bool submitters_are_in_calls(const struct uaio_file *file,
 		if (!is_in_call(tids[i], SUBMITTED))
 			return false;
 	/*
-	 * Workers submit no more requests to the kernel. So if the count of requests is
-	 * unchanged, the kernel refused none.
+	 * Because file->is_closing is set, workers submit no more requests to the kernel.
+	 * So if the count of requests is unchanged, the kernel refused none.
 	 */
 	return uaio_natives_hold(file, &nr_now) && nr_now == nr_native;
 }

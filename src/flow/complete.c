@@ -144,7 +144,8 @@ static bool is_for_worker(const struct uaio_sqe *sqe)
 struct ending {
 	struct uaio_req *req;
 	/*
-	 * Copies of members of req, for use when the memory of req may already be reused:
+	 * This member and the following are copies of members of req, because the memory of
+	 * req may be reused before their last use.
 	 */
 	struct uaio_file *file;
 	/*
@@ -264,9 +265,9 @@ void uaio_req_finish(struct uaio_req *req, int64_t res,
 }
 
 /*
- * Return: how many requests, from the first on, can be posted together. They must be of one
- * queue, and is_for_worker() must return the same for all of them. If faults are injected,
- * the result is 1, as each completion may be delayed.
+ * Return: how many of the first requests of the array can be posted together. They must be
+ * of one queue, and is_for_worker() must return the same for all of them. If faults are
+ * injected, the result is 1, as each completion may be delayed.
  */
 static unsigned nr_together(struct uaio_req *const *reqs, unsigned nr)
 {

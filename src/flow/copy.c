@@ -12,8 +12,8 @@
 
 enum {
 	/*
-	 * A copy gets memory of one of three sizes: 1 KiB, IOV_MAX vectors, or enough for
-	 * the value of an extended attribute.
+	 * A copy gets memory of one of three sizes: 1 KiB; room for IOV_MAX vectors; room
+	 * for the largest value of an extended attribute.
 	 */
 	COPY_SMALL = 1024,
 	COPY_LARGE = 1024 * sizeof(struct iovec),

@@ -211,9 +211,9 @@ int uaio_req_new(const struct uaio_submitter *by, struct uaio_file *fixed,
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
 	/*
-	 * A request that parks needs a watch on its file; a timer has no file. Since the
-	 * first try, the program may have reopened the descriptor as a regular file. On
-	 * regular files only polls park, so other requests need no watch.
+	 * A request that parks needs a watch on its file; a timer has no file. If the
+	 * program has reopened the descriptor as a regular file since the first try, the
+	 * request does not park and needs no watch, except a poll.
 	 */
 	if (parks && likely(file) &&
 	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&

@@ -58,8 +58,8 @@ bool uaio_defer(struct uaio_req *req, int64_t ns)
 	req->next = UAIO_NEXT_WAIT_TIME;
 	req->until_ns = uaio_now_ns() + ns;
 	/*
-	 * relaxed: the submitting thread sees its own increments, on which it relies; other
-	 * threads may see them late
+	 * relaxed: only the thread that made the increment, in its next submission, must
+	 * see it
 	 */
 	add_relaxed(&nr_deferred, 1);
 	return true;

@@ -10,8 +10,8 @@
  *   I1  A deferred request has late.held == DEFERRED; late.held changes under the queue's
  *       lock. A canceller cancels a deferred request like any other TIMED request: the request
  *       ends without a system call.
- *   I2  Submitting a request of a stream first starts all deferred requests of the queue. So
- *       the requests of a stream keep their order.
+ *   I2  Before a request on a stream is submitted, all deferred requests of the queue are
+ *       started. So the requests on a stream keep their order.
  *
  * Thread-safety: any thread; the caller owns the request.
  *

@@ -36,7 +36,9 @@ void uaio_drain_hold_locked(struct uaio_req *first)
 		drained += UAIO_DRAIN_ONE;
 	}
 	list_add_tail(&group->held, &first->link);
-	/* relaxed: only the submitting thread, which is this thread, relies on the value 0 */
+	/*
+	 * relaxed: only the submitting thread relies on the value 0, and it made this store
+	 */
 	store_relaxed(&group->drained, drained);
 }
 

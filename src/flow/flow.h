@@ -3,8 +3,9 @@
  * Flow: what happens to a request that does not complete inside the submitting call
  *
  * The functions of this header create a request, and send it to a worker or to where it
- * waits. When its wait is over, they start it again, and later complete it. req.h lists the
- * states of a request, and which thread may move it between them.
+ * waits. Other functions here start the request again when its wait is over, and later
+ * complete it. req.h lists the states of a request, and which thread may move it between
+ * them.
  *
  * Completing a request may allow other requests to start, and these may complete at once.
  * There is no recursion: requests that may start are appended to a list, and the outermost
@@ -128,8 +129,8 @@ void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover);
 /*
  * Complete a RUNNING request: post its event, and start requests that waited for it.
  * is_last: the caller is in exit or exec, so no thread is created. worker: the calling
- * worker, or NULL. While it executes other requests here, the work queue counts it as
- * blocked.
+ * worker, or NULL. Other requests that start as a result may be executed here; meanwhile
+ * the work queue counts the worker as blocked.
  */
 void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,
 			  struct uaio_worker *worker);

@@ -53,7 +53,10 @@ void uaio_gate_init(void)
 
 void uaio_gate_delay(void)
 {
-	/* relaxed: the comment at drain_here() explains why no request is missed */
+	/*
+	 * relaxed: the comment at drain_here() says why the leaving thread misses no
+	 * request
+	 */
 	add_relaxed(&nr_pending, 1);
 }
 
@@ -153,8 +156,8 @@ static void wait_at_gate(void)
 void uaio_gate_pass(struct uaio_handover *handover)
 {
 	/*
-	 * relaxed: this thread may read that the gate is open although it is closed; then
-	 * the leaving thread finds the request in the queue
+	 * relaxed: if this thread still reads the gate as open, the leaving thread finds
+	 * the request in the work queue
 	 */
 	uint32_t seen = load_relaxed(&gate);
 

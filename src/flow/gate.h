@@ -19,12 +19,12 @@
  * Submitting threads pass a gate before they hand over a request to workers, or begin a
  * chain. The leaving thread closes the gate: submitting threads then wait there.
  *
- *   I1  A request that delays the exit is counted from before it is queued until its event is
- *       posted. The leaving thread closes the gate, executes the queued requests, then waits
- *       until the count is 0. A held request (link.h) is counted from its release until it is
- *       issued. So a chain in which one write starts the next is counted without interruption
- *       from the end of its submission. Before that, the submitting thread may wait at the
- *       gate, so the chain is not counted.
+ *   I1  A request that delays the exit is counted from before it is queued until its event
+ *       is posted. The leaving thread closes the gate, executes the queued requests, then
+ *       waits until the count is 0. A held request (link.h) is counted from its release
+ *       until it is issued. So a chain in which one write starts the next is counted
+ *       without interruption from the end of its submission. A chain is not counted before
+ *       that, because its submitting thread may itself wait at the gate.
  *   I2  At the end of the process the gate stays closed. Until the count is 0, submitting
  *       threads wait at the gate, so that the count reaches 0. After that, each submitting
  *       thread executes its requests itself. Such requests come from destructors that write,

@@ -26,8 +26,8 @@ bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover)
 	enum uaio_native_way way = uaio_native_way(req);
 
 	/*
-	 * A thread in exit or exec executes requests itself where it can, and does not
-	 * submit them to the kernel.
+	 * Submit nothing to the kernel during exit or exec: the leaving thread executes
+	 * requests itself where it can.
 	 */
 	if (likely(way == UAIO_NATIVE_NOT) || handover->is_last ||
 	    !uaio_wq_is_mine(&req->work) || uaio_req_is_former(req) ||
@@ -98,8 +98,9 @@ static void submit(struct uaio_group *group, struct uaio_req *const *reqs,
 }
 
 /*
- * Submit requests of one group, and look for completions at once. The kernel returns
- * requests for which io_submit would have to wait, so workers can begin with these now.
+ * Submit requests of one group, and look for completions at once. The kernel completes a
+ * request unexecuted if io_submit would have to wait for it; a worker can then begin it
+ * now.
  */
 static void submit_of_one(struct uaio_group *group,
 			  struct uaio_req *const *reqs, unsigned nr,
@@ -125,9 +126,8 @@ static bool is_awaited(const struct uaio_req *req)
 }
 
 /*
- * The list has requests for the driver, the thread that uses the kernel's io_uring
- * (driver.h), and for kernel AIO. Give the former, which are PREPPED (not started yet), to
- * the driver. The latter are RUNNING already.
+ * Give the PREPPED requests of the list to the driver, the thread that uses the kernel's
+ * io_uring (driver.h). The RUNNING requests are for kernel AIO, and stay in the list.
  */
 static void line_up(struct list *others, struct uaio_handover *handover)
 {
@@ -188,7 +188,7 @@ void uaio_kernel_hand_over(struct uaio_handover *handover)
 
 /*
  * The kernel would use the worker's present credentials. So do not submit a request that
- * needs the credentials from before a change (proc/former.h).
+ * was submitted before the program changed its credentials (proc/former.h).
  */
 static bool submit_blocking(struct uaio_native *native, struct uaio_req *req,
 			    struct uaio_worker *worker)

@@ -3,12 +3,12 @@
  * Late completions: a request is executed, but its completion is posted later
  *
  * Two features hold completions back. An injected fault (issue/fault.h) may delay a
- * completion. And `uaio check`, which checks the use of memory (check/check.h), holds a
- * completion back until the call that submitted the request ends. No thread sleeps for
- * this. The request releases what its execution needed: its file, its copy of
- * arguments, its position in the order of its inode's requests. The request becomes a
- * timer (timer.h) that keeps the result in done_bytes. When the timer expires, the
- * request completes like any other.
+ * completion. And `uaio check` (check/check.h) holds a completion back until the submitting
+ * call ends. So it finds misused memory even if the transfer takes little time. No thread
+ * sleeps for this. The request releases what its execution needed: its file, its copy of
+ * arguments, its position in the order of its inode's requests. The request becomes a timer
+ * (timer.h) that keeps the result in done_bytes. When the timer expires, the request
+ * completes like any other.
  *
  *   I1  A late request has no file, and no request of its inode waits for it. The group
  *       counts the late request as pending. So three things wait for it: a drain, the

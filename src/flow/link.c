@@ -134,9 +134,8 @@ static void break_locked(struct uaio_req *req, const struct uaio_req *by,
 }
 
 /*
- * The request that a linked timer limits has left its group: stop the timer. If the
- * timer has already expired, leave it to the thread that has expired it: that thread
- * completes the timer (I4).
+ * The request that a linked timer limits has left its group: stop the timer. A timer that
+ * has already expired is completed by the thread that expired it (I4), so do nothing.
  */
 static void stop_timer_locked(struct uaio_req *timer,
 			      struct list *ret_startable)
@@ -228,7 +227,7 @@ bool uaio_link_was_held(const struct uaio_req *req)
 }
 
 /*
- * Let these requests start only when the submission ends, and do not count them as
+ * Let the startable requests start only when the submission ends, and do not count them as
  * delaying the exit until then. Otherwise the submitting thread could wait at the gate
  * (gate.h) for an exit that waits for these requests.
  */
@@ -366,8 +365,8 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 static void close_group(struct uaio_group *group)
 {
 	/*
-	 * Nothing to do for HELD requests: if such a request starts from now on, it is
-	 * cancelled when it is about to wait.
+	 * Nothing to do for HELD requests. If a HELD request of a closing queue starts, it
+	 * is cancelled when it is about to wait.
 	 */
 	(void)group;
 }

@@ -84,8 +84,8 @@ void uaio_link_begin(struct uaio_req *first, bool is_broken, bool is_late,
 		     struct uaio_handover *handover, struct list *ret_later);
 
 /*
- * Pass a RUNNING request to send.c, which issues it. The request was deferred
- * (defer.h), and so is not executed yet. The queue's lock is held.
+ * The deferral of a RUNNING request (defer.h) is over: pass the request to send.c, which
+ * issues it. The queue's lock is held.
  */
 void uaio_link_resume_locked(struct uaio_req *req, struct list *ret_startable);
 

@@ -13,8 +13,8 @@
 void uaio_queue_init(struct uaio_queue *queue, const struct uaio_sink *sink)
 {
 	/*
-	 * Take the lock: a thread that waited in an earlier generation of the queue may
-	 * still read these members, under the lock.
+	 * Take the lock: a thread that waited on this queue before it was closed may still
+	 * read the queue's members, under the lock.
 	 */
 	uaio_queue_lock(queue);
 	store_relaxed(&queue->sink, sink);

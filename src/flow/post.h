@@ -57,8 +57,8 @@ bool uaio_queue_post_more(struct uaio_queue *queue,
 			  const struct uaio_completion *completion);
 
 /*
- * As uaio_queue_post(), for a thread with its own descriptor table (table.h). Outside
- * the functions of the sink, the thread uses none of the library's descriptors.
+ * As uaio_queue_post(), for a thread with its own descriptor table (table.h). In such a
+ * thread the library's descriptors are not valid, so another thread wakes the waiters.
  */
 void uaio_queue_post_parted(struct uaio_queue *queue,
 			    const struct uaio_post *post);

@@ -58,10 +58,10 @@ route(struct uaio_req *req, struct uaio_handover *handover)
 }
 
 /*
- * Park a RUNNING request. First count it, get its watch (which connects the queue with the
- * file), and pin its group. Afterwards announce it to the threads that wait for events of
- * its group. test/model/park.pml is a model of this function; test-park-steps.c stops it
- * after each instruction.
+ * Park a RUNNING request. First count the request, get its watch (which connects the queue
+ * with the file), and pin its group. Then announce the request to the threads that wait for
+ * events of its group. test/model/park.pml is a model of this function; test-park-steps.c
+ * stops it after each instruction.
  */
 int uaio_req_park(struct uaio_req *req)
 {
@@ -74,8 +74,8 @@ int uaio_req_park(struct uaio_req *req)
 	uaio_ready_pin(&group->ready);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
 	/*
-	 * [step: UNWANTED] A canceller that came earlier has set is_unwanted; a later one
-	 * will find req parked.
+	 * [step: UNWANTED] A canceller that came before this step has set is_unwanted. A
+	 * canceller that comes after it finds req parked.
 	 */
 	parks = !req->is_unwanted;
 	if (likely(parks))

@@ -26,9 +26,9 @@ static int cancel_one(uint64_t handle, const struct iocb *iocb)
 }
 
 /*
- * Requests on one file, which has a gate (unit_gate_close()). While the gate is closed,
- * the first writes are held in their system calls; later requests are queued, or wait
- * for the first writes.
+ * Unlinked requests on one file, which has a gate (unit_gate_close()). While the gate is
+ * closed, the first writes are held in their system calls; later requests are queued, or
+ * wait for the first writes.
  */
 struct chain {
 	int fd;
@@ -74,7 +74,10 @@ static void chain_write(unsigned nr)
 		chain_add(IOCB_CMD_PWRITE, chain.fd);
 }
 
-/* Reap the chain's events. Check that each request has exactly one event. */
+/*
+ * Reap the events of the requests in `chain`. Check that each request has exactly one
+ * event.
+ */
 static void chain_reap(void)
 {
 	struct io_event events[NR];
