@@ -301,7 +301,8 @@ static bool hold_trial(long nr, const long args[6], long *ret_res)
 	store_release(&trial.is_trying, 1);
 	while (!load_acquire(&trial.goes_on))
 		sched_yield();
-	*ret_res = -EAGAIN; /* as if another thread had read the byte */
+	/* the try fails, as if another thread had read the byte */
+	*ret_res = -EAGAIN;
 	return true;
 }
 

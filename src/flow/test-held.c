@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Held requests (they wait in a chain or behind a drain, and have not started) when the
- * process exits, executes another program, or forks. An exit waits for held requests
- * that start when an accepted write completes, but for no other held requests.
+ * Tests held requests (they wait in a chain or behind a drain, and have not started) when
+ * the process exits, executes another program, or forks. Of these requests, an exit waits
+ * only for those that start when an accepted write completes.
  */
 #undef NDEBUG
 #include "flow/gate.h"

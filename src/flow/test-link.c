@@ -2,7 +2,7 @@
 /*
  * Tests chains. Completions have the same order and results as from the kernel's io_uring,
  * with one exception. The library can cancel a request of a chain that has not started; the
- * kernel does not find it.
+ * kernel does not find such a request.
  */
 #undef NDEBUG
 #include "flow/link.h"
@@ -16,8 +16,8 @@
 static const int64_t LONG_NS = 600000 * 1000000ll;
 
 /*
- * Expect three events, the first two in either order. (The read is completed by the thread
- * that expires the timer, or by a thread that was trying the read.)
+ * Expect three events, the first two in either order. The order depends on whether the
+ * thread that expires the timer completes the read, or a thread that was trying the read.
  */
 static void expect_timeout(const struct got gots[3])
 {

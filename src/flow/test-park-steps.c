@@ -51,10 +51,10 @@ static bool let_step(long nr, const long args[6], long *ret_res)
 static void begin(void)
 {
 	/*
-	 * Destroying the context `first` below leaves a gap in the memory for rings,
-	 * and the ring of the context under test gets this gap. The ring of
-	 * replace_queue() is too long for the gap, so its context gets another handle:
-	 * the handle is the ring's address.
+	 * Destroying the context `first` below leaves a gap in the memory for rings, and
+	 * the ring of the context under test gets this gap. A context's handle is the
+	 * address of its ring. The ring that replace_queue() makes is too long for the gap,
+	 * so the new context gets another handle than the old.
 	 */
 	uint64_t first = unit_context(NR_EVENTS);
 	struct iocb iocb;
@@ -369,10 +369,10 @@ static void check_last(long victims, int64_t res)
 }
 
 /*
- * The intruder has reaped the events of all the victim's requests. For two events the
- * intruder returned their number, 2. For one event it returned the event's result,
- * which is the read's length, 1. So its return value is the number of requests in both
- * cases.
+ * The intruder has reaped the events of all the victim's requests. Its return value is 2
+ * for two events. For one event it is the result of the read, which is 1. Both equal the
+ * number of requests. @flow/test-post.c how many posts came while the queue's lock was not
+ * held => how often the sink's post() was called while the queue's lock was not held
  */
 static void check_submitted(long victims, long intruders)
 {

@@ -32,7 +32,7 @@ static struct {
 	/* atomic: how often is_met() was called, which checks a waiting thread's need */
 	uint32_t nr_asked;
 	uint32_t asked_by; /* atomic: the last thread that called is_met() */
-	/* atomic: how many pins the queue had when is_met() was last called */
+	/* atomic: nr_pins of the queue (uaio_ready_pin()) when is_met() was last called */
 	uint32_t pins_then;
 
 	unsigned nr_drops;

@@ -49,7 +49,8 @@ static void name_file(const struct uaio_req *req)
 
 /*
  * The request polls a file that the front-end itself has made (UAIO_FILE_F_RING), for
- * example a ring. Let the front-end choose another file for the request to poll.
+ * example a ring. The front-end may choose another file that becomes ready instead, such as
+ * a bell.
  */
 static __attribute__((noinline)) void replace_polled(struct uaio_req *req,
 						     struct uaio_file **file)
@@ -65,9 +66,8 @@ static __attribute__((noinline)) void replace_polled(struct uaio_req *req,
 }
 
 /*
- * As uaio_file_get(). But the library's entry for fd may be outdated if it says that
- * requests cannot use the file. Then look up the descriptor again, as
- * uaio_look_up_again() does.
+ * As uaio_file_get(). But if the entry for fd says that requests cannot use the file, the
+ * program may have reopened fd. Then look up the descriptor again.
  */
 static int get_current(int fd, struct uaio_file **ret_file)
 {
@@ -126,9 +126,9 @@ static void unuse_stream(struct uaio_req *req)
 }
 
 /*
- * Issue req in this thread, or leave it to a worker. This is the submitting thread if
- * uaio_link_is_here(). Otherwise it may be any thread: then leave a request of a regular
- * file to a worker, because the request could delay this thread for long.
+ * Issue req in this thread, or leave it to a worker. If uaio_link_is_here() is false, this
+ * thread is not the submitting thread. It then leaves a request on a regular file to a
+ * worker, because the request could delay it for long.
  */
 static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
 				struct uaio_outcome *ret)
@@ -334,7 +334,10 @@ static bool has_next(const struct uaio_sqe *sqe)
 static void pass(struct uaio_batch *batch)
 {
 	uaio_gate_pass(&batch->handover);
-	/* Post the completions of earlier requests before the chain begins. */
+	/*
+	 * Post the completions of earlier requests now, because the chain may post its own
+	 * completions before the submission ends.
+	 */
 	uaio_batch_post(batch);
 }
 

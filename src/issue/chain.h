@@ -93,8 +93,8 @@ int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe);
 int uaio_chain_add_fixed(struct uaio_chain *chain, const struct uaio_sqe *sqe);
 
 /*
- * Add a request that the front-end refuses: it completes with error. If is_late, it does so
- * when it would start; otherwise the whole chain is cancelled at once.
+ * Add a request that the front-end refuses: it completes with error. If is_late, the
+ * request completes when it would start; otherwise the whole chain is cancelled at once.
  */
 int uaio_chain_refuse(struct uaio_chain *chain, const struct uaio_sqe *sqe,
 		      int error, bool is_late);

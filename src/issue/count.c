@@ -75,10 +75,9 @@ void uaio_batch_count_handed_over(struct uaio_batch *batch,
 }
 
 /*
- * The events of inline requests are posted when the submission ends. So the total time
- * of each inline request is the time of the whole submission. Reading the clock is the
- * most expensive part of counting. So of an inline request itself, only the system call
- * is timed.
+ * The events of inline requests are posted when the submission ends. So the total time of
+ * each inline request is the time of the whole submission, which is measured once, because
+ * reading the clock is expensive.
  */
 void uaio_batch_count_call(const struct uaio_batch *batch)
 {

@@ -13,7 +13,10 @@ struct uaio_file;
 struct uaio_outcome;
 struct uaio_req;
 
-/* The submitting thread has executed sqe. file: NULL if the operation has none. */
+/*
+ * Count sqe, which the submitting thread has executed. file: NULL if the operation has
+ * none.
+ */
 void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
 		      const struct uaio_sqe *sqe,
 		      const struct uaio_outcome *outcome);

@@ -38,8 +38,8 @@ struct end {
 	struct uaio_file *file; /* borrows: file.h, I2 */
 	struct uaio_inode *inode;
 	/*
-	 * a read or write of this file alone; its offset is the splice's offset in this
-	 * file, its length is that of the splice
+	 * the read or write of this file which the splice contains, with the splice's
+	 * length and its offset in this file; for checks that expect a read or write
 	 */
 	struct uaio_sqe sqe;
 	uint64_t room; /* capacity of a pipe, in bytes; 0: a regular file */

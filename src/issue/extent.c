@@ -82,7 +82,8 @@ static enum uaio_order order_of_read(const struct uaio_file *file,
 }
 
 /*
- * Query the file's size only if this write or another request of the inode depends on it.
+ * As order_of_read(), for a write. Querying the file's size is a system call, so do it only
+ * if this write or another request of the inode depends on the size.
  */
 static enum uaio_order order_of_write(struct uaio_file *file,
 				      const struct uaio_sqe *sqe, uint64_t end,
@@ -109,10 +110,9 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 	enum uaio_op_class class = uaio_optab[sqe->op].class;
 
 	/*
-	 * With has_no_order (io_uring) most requests are not ordered. Three kinds of
-	 * requests are ordered even so. A write that is handed over would wait for the
-	 * inode's lock anyway. A change of the size matters to exclusive writes, which
-	 * depend on the size. A request at the file position moves the position.
+	 * With has_no_order (io_uring) only three kinds of requests are ordered: writes,
+	 * because they would wait for the inode's lock anyway; resizes, because exclusive
+	 * writes depend on the size; requests at the file position, because they move it.
 	 */
 	if (uaio_sqe_rules(sqe)->has_no_order && class != UAIO_CLASS_WRITE &&
 	    class != UAIO_CLASS_RESIZE && sqe->off != UAIO_OFF_POSITION)

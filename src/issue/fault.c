@@ -425,7 +425,7 @@ static void report_place(unsigned i, uint64_t n, uint32_t record)
 void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
 		     uint32_t record, struct uaio_fault_plan *ret)
 {
-	/* The request before any fault, as a fault may shorten sqe. */
+	/* the request as the program submitted it, because a fault may shorten sqe */
 	const struct uaio_sqe asked = *sqe;
 
 	*ret = (struct uaio_fault_plan){ .record = record };

@@ -81,11 +81,10 @@ int uaio_place(struct uaio_req *req, enum uaio_next next,
 		req->edges = outcome->edges;
 		req->until_ns = outcome->until_ns;
 		/*
-		 * looker: the thread that has just checked whether the file is ready.
-		 * This thread may be running wait queues (ready/run.c). It may then
-		 * have received an edge event from epoll before that check, but not
-		 * counted the event yet. If looker named this thread, the old event
-		 * would wrongly prove that the file is ready.
+		 * looker: the thread that has just polled the file. An edge that this
+		 * thread stores later proves that the file is ready. But a thread that runs
+		 * wait queues (ready/run.c) may have received an edge from epoll before it
+		 * polled, and store it later. So looker is then NULL.
 		 */
 		if (uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL)
 			req->looker = uaio_entry.run ? NULL : &uaio_entry;

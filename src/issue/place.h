@@ -21,11 +21,11 @@
 struct uaio_req;
 
 /*
- * Decide what req has to wait for. req is PREPPED (not waiting yet), and its first try
- * did not complete it. next, outcome: what the try returned. If next says that req
- * parks (uaio_next_parks()), the caller has called uaio_ready_expect() (ready.h). If
- * uaio_place() then decides that req does not park, uaio_place() undoes that call. Also
- * stores in req how many bytes the try transferred, and starts a linked timer.
+ * Decide what req has to wait for. req is PREPPED (not waiting yet), and its first try did
+ * not complete it. next, outcome: what the try returned. If next says that req parks
+ * (uaio_next_parks()), the caller has called uaio_ready_expect() (ready.h). If req does not
+ * park after all, this function calls uaio_ready_unexpect(). Also stores in req how many
+ * bytes the try transferred, and starts a linked timer.
  * Return: 0, with the decision in *ret_next and req->next. If the decision is
  * WAIT_ORDER, req already waits, and no longer belongs to the caller. -EBADF: one of
  * the two files of a splice is not open; -EAGAIN: memory or a descriptor is refused.

@@ -112,8 +112,8 @@ enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
 		file, sqe, ret);
 	/*
 	 * The program may reopen the descriptor once more before the library creates the
-	 * request. Each file counts its own edges (events of an epoll), so a count of this
-	 * file would mislead. So let the request count as not tried.
+	 * request. The request would then compare this file's count of edges (events of an
+	 * epoll) with another file's. So let the request count as not tried.
 	 */
 	ret->edges = 0;
 	return next;
@@ -401,10 +401,9 @@ int uaio_try_flags(struct uaio_file *file, uint32_t file_flags,
 	if (!unlikely(uaio_refuses_offset(file_flags, sqe, ret)))
 		ret->res = uaio_call(sqe, 0, ret);
 	/*
-	 * EOPNOTSUPP: the file cannot honour a flag. The kernel refuses the submission
-	 * then, too. But a disk file system supports RWF_NOWAIT in general. If it
-	 * refuses RWF_NOWAIT for one request, the kernel accepts the request and
-	 * reports the error in the event, so this function does, too.
+	 * EOPNOTSUPP: the file cannot honour a flag. As in the kernel, the submission is
+	 * refused. But if a disk file system refuses RWF_NOWAIT for one request, the kernel
+	 * accepts the request and reports the error in the event. So does this function.
 	 */
 	if (ret->res != -EOPNOTSUPP)
 		return 0;

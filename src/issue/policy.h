@@ -116,8 +116,9 @@ enum uaio_next uaio_done_unless_bounced(const struct uaio_file *file,
 /*
  * The client wants the request executed asynchronously (is_async).
  * Return: what the request waits for. On a stream, the operation's row in the table
- * (optab.c) decides. Most requests park until the file is ready. A worker that waits in a
- * system call could not be interrupted. On other files a worker executes the request.
+ * (optab.c) decides. Most requests park until the file is ready, because a worker that
+ * waits in a system call cannot be interrupted. On other files a worker executes the
+ * request.
  */
 enum uaio_next uaio_send_untried(struct uaio_file *file,
 				 const struct uaio_sqe *sqe,
@@ -150,8 +151,8 @@ bool uaio_is_streaking(const struct uaio_file *file);
 /* Store whether all pages of a read were in the page cache. */
 void uaio_note_cached(struct uaio_file *file, bool is_hit);
 /*
- * A read without RWF_NOWAIT took this many cycles. If it was so slow that it waited for a
- * disk, query the page cache again before reads.
+ * took: how many cycles a read without RWF_NOWAIT took. If this time shows that the read
+ * waited for a disk, query the page cache again before later reads.
  */
 void uaio_judge_read(struct uaio_file *file, uint64_t took);
 

@@ -287,8 +287,8 @@ static enum uaio_next begin_on_stream(struct uaio_file *file,
 /*
  * The submitter has no reference to the entry `file`, which may describe the stream of
  * another descriptor by now. If the request's own descriptor is a regular file, a write
- * must not be made as on a stream: such a call ignores the offset. *ret_flags: the flags of
- * the entry (UAIO_FILE_F_*).
+ * must not be made by the call for streams, which ignores the offset. *ret_flags: the flags
+ * of the entry (UAIO_FILE_F_*).
  * Return: whether the request's descriptor is a stream.
  */
 static inline bool is_on_stream(const struct uaio_file *file,

@@ -139,9 +139,9 @@ complete(struct uaio_batch *batch, struct uaio_file *file,
 }
 
 /*
- * Close a descriptor on which there are no requests. The close may wait for requests that
- * other threads have just submitted, and those may wait for requests of this batch. So this
- * batch's requests are handed over first.
+ * Close a descriptor on which no requests were in flight a moment ago. Other threads may
+ * have submitted some since. The close waits for these, and they may wait for requests of
+ * this batch. So this batch's requests are handed over first.
  * Return: whether the descriptor is closed.
  */
 static __attribute__((noinline)) bool close_here(struct uaio_batch *batch,
@@ -202,7 +202,10 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	uaio_batch_count_handed_over(batch, req, next, outcome);
 	if (unlikely(plan))
 		uaio_fault_keep(req, plan);
-	/* Post earlier inline writes before any thread can post this sync's event. */
+	/*
+	 * Post earlier inline writes now: the client must see their events before this
+	 * sync's event, which another thread may post.
+	 */
 	if (op->class == UAIO_CLASS_SYNC && !uaio_sqe_rules(sqe)->has_no_order)
 		uaio_batch_post(batch);
 	/* The descriptor now refers to another file, whose size was not queried. */
