@@ -544,7 +544,10 @@ int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
 	return ret;
 }
 
-/* The submitting call ends: wake a thread to post the held-back completions. */
+/*
+ * The submitting call ends: wake a thread to post the completions that were held back until
+ * now (late.h).
+ */
 static void end_call(struct uaio_queue *queue)
 {
 	uaio_check_call_is_over();

@@ -72,8 +72,8 @@ struct uaio_batch {
 	/* one of the batch's parked requests is multishot */
 	bool has_multishot;
 	/*
-	 * whether the next two members are valid: the request that was handed over
-	 * last, reads not counted, is a direct write within its file's size
+	 * whether the next two members are valid: of the requests other than reads, the one
+	 * that was handed over last is a direct write within its file's size
 	 */
 	bool has_size;
 	/*

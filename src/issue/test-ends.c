@@ -35,9 +35,9 @@ static struct {
 	/* 1 + the index of a page that is not cached; 0: all pages are cached */
 	uint32_t cold_page;
 	uint32_t slow_us; /* the least time that a splice takes, in us */
-	/* atomic: how many calls the library made; nr_nowait: reads with RWF_NOWAIT */
+	/* atomic: how many reads with RWF_NOWAIT the library made */
 	uint32_t nr_nowait;
-	uint32_t nr_here; /* splices that the test's thread made */
+	uint32_t nr_here; /* atomic: how many splices the test's thread made */
 	uint32_t nr_elsewhere;
 } file;
 
@@ -264,9 +264,9 @@ static void a_file_whose_pages_are_always_there_is_not_asked(void **state)
 	assert_int_equal(from_file(0, PAGE), PAGE);
 	assert_true(load_relaxed(&file.nr_nowait));
 	/*
-	 * After one slow splice, the library queries the page cache again. The slow
-	 * splice itself must be made without a query. If the library queried even for
-	 * it, an earlier splice was slow by chance: repeat.
+	 * After one slow splice, the library queries the page cache again. The slow splice
+	 * itself must be made without a query. If the library made a query for the slow
+	 * splice, an earlier splice was slow by chance: repeat.
 	 */
 	do {
 		become_trusted();

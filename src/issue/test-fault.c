@@ -73,7 +73,7 @@ static struct uaio_sqe write_of(int fd, char *buffer, uint64_t len)
 
 /*
  * Submit NR no-ops.
- * Return: a bit for each one that gets the fault.
+ * Return: bit i is set if the i-th no-op, counted from 0, gets the fault.
  */
 static uint64_t pattern_of(const char *text)
 {
@@ -125,7 +125,10 @@ static void the_seed_decides_and_nothing_else(void **state)
 	assert_true(pattern_of("nop:eio@p=0.5") != first);
 	assert_true(pattern_of("nop:eio@p=0.000000001,seed=1") == 0);
 	assert_true(pattern_of("nop:eio@p=1,seed=1") == UINT64_MAX);
-	/* Of the requests that only= names, p= (a probability) still selects some. */
+	/*
+	 * If a fault has only= and p= (a probability), p= selects from the requests that
+	 * only= names.
+	 */
 	assert_true(pattern_of("nop:eio@p=0.5,seed=1,only=1-32") ==
 		    (first & UINT32_MAX));
 	/* Of the requests that p= selects, only the first gets the fault: count=1. */

@@ -40,7 +40,10 @@ static struct {
 	uint64_t nr_cached;
 	/* the least time that a call without RWF_NOWAIT takes, in us */
 	uint32_t slow_us;
-	/* whether a call without RWF_NOWAIT sleeps for that time */
+	/*
+	 * whether a call without RWF_NOWAIT sleeps for slow_us; if not, it keeps the
+	 * processor busy
+	 */
 	uint32_t sleeps;
 	/* atomic: how many calls the library made, with RWF_NOWAIT and without */
 	uint32_t nr_nowait;

@@ -62,17 +62,19 @@ struct uaio_args {
 	uint32_t address_bytes;
 
 	/*
-	 * For a message: `in` is the copy of its vectors. control is the client's memory
-	 * for control data, which the call reads or writes. To receive a message: out is
-	 * the client's struct msghdr, or NULL; sender is the memory for the sender's
-	 * address.
+	 * For a message, `in` is the copy of its vectors, and `control` is the client's
+	 * memory for control data. To receive a message, `out` is the client's struct
+	 * msghdr, or NULL, and `sender` is the memory for the sender's address.
 	 */
 	uint32_t sender_bytes;
 	void *sender;  /* borrows */
 	void *control; /* borrows */
 	uint64_t control_bytes;
 
-	/* a second descriptor. If name is a path: the directory in which the path begins */
+	/*
+	 * a second descriptor; if the member `name` is a path, the directory in which the
+	 * path begins
+	 */
 	int fd;
 	uint32_t what; /* for STATX the mask; for EPOLL_CTL the op */
 	int64_t off; /* offset of the second descriptor, or UAIO_OFF_POSITION */
@@ -126,8 +128,8 @@ enum {
 };
 
 /*
- * Measure a path of the client's. The length is stored in path_bytes or name_bytes; for an
- * operation with only one path, in sqe.len.
+ * Measure a path of the client's. The caller stores the length in path_bytes or name_bytes;
+ * for an operation with only one path, in sqe.len.
  * Return: 0 with the length, including the 0; -EFAULT; -ENAMETOOLONG; -ENOENT if the path
  * is empty, and may_be_empty is false.
  */

@@ -59,7 +59,8 @@ static int64_t try(const struct uaio_args *args, const void *futexes,
 /*
  * Called by a worker: wait on the futexes. all[1] to all[nr] are the client's; this
  * function fills in all[0] and all[nr + 1], the sleeper's.
- * Return: the index of the client's futex that was woken; -ECANCELED; another error.
+ * Return: the index of the client's futex that was woken; -ECANCELED if another thread
+ * ended the wait; another error of the call.
  */
 static int64_t sleep_on(struct uaio_sleeper *sleeper,
 			struct uaio_futex_waitv *all, uint32_t nr)
@@ -89,8 +90,8 @@ static int64_t wait_for(const struct uaio_args *args, const void *futexes,
 }
 
 /*
- * Members of args: out: the futex; off: its expected value; what: flags of a struct
- * uaio_futex_waitv.
+ * args->out is the futex, args->off its expected value, and args->what the flags of a
+ * struct uaio_futex_waitv.
  */
 int64_t uaio_futex_wait_run(const struct uaio_sqe *sqe, int fd,
 			    struct uaio_found *found, uint32_t extra_flags)
@@ -122,8 +123,8 @@ int64_t uaio_futex_waitv_run(const struct uaio_sqe *sqe, int fd,
 }
 
 /*
- * Members of sqe: buf: the futex; len: how many waiters to wake; call_flags: the mask;
- * mode: flags of the futex.
+ * sqe->buf is the futex, sqe->len the number of waiters to wake, sqe->call_flags the mask,
+ * and sqe->mode the futex's flags.
  */
 int64_t uaio_futex_wake_run(const struct uaio_sqe *sqe, int fd,
 			    struct uaio_found *found, uint32_t extra_flags)

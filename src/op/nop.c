@@ -15,6 +15,8 @@ int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd,
 	(void)fd;
 	(void)found;
 	(void)extra_flags;
-	/* len is the result that the client has requested (IORING_NOP_INJECT_RESULT). */
+	/*
+	 * sqe->len is the result that the client has requested (IORING_NOP_INJECT_RESULT).
+	 */
 	return (int32_t)sqe->len;
 }

@@ -48,9 +48,9 @@ enum uaio_op_class {
 };
 
 /*
- * Flags of a timer. By default its time is relative, and by CLOCK_MONOTONIC. For a time
- * by another clock, the library computes a time of CLOCK_MONOTONIC once. If the other
- * clock has not reached its time when the timer expires, the timer waits again.
+ * Flags of a timer. By default its time is relative, and by CLOCK_MONOTONIC. For a time by
+ * another clock, the library computes a time of CLOCK_MONOTONIC once. If the other clock
+ * has not reached the requested time when the timer expires, the timer waits again.
  */
 enum {
 	UAIO_TIMER_ABSOLUTE = 1,
@@ -144,14 +144,17 @@ struct uaio_sqe {
 	/*
 	 * A poll: post a completion with MORE (sink.h) each time the file becomes ready,
 	 * until the poll is cancelled or the sink has no room (ready.h, I10). A timer: post
-	 * one each interval, at most len times; len 0: without limit. Another operation on
-	 * a stream: post one each time the call succeeds, until it returns 0 bytes or an
-	 * error.
+	 * a completion each interval, at most `len` times, or without limit if `len` is 0.
+	 * Another operation on a stream: post a completion each time the call succeeds,
+	 * until the call returns 0 bytes or an error.
 	 */
 	bool is_multishot : 1;
 	/* Post the completion before the next request of the submission is issued. */
 	bool posts_at_once : 1;
-	/* a registered file (submit.h, chain.h); fd is not its descriptor */
+	/*
+	 * a registered file, which the front-end gives beside sqe (submit.h) or by its slot
+	 * (chain.h)
+	 */
 	bool is_fixed : 1;
 	/*
 	 * The front-end chooses the request's buffer, or receives the descriptor that
@@ -203,15 +206,16 @@ uaio_sqe_rules(const struct uaio_sqe *sqe)
 }
 
 /*
- * Value of off: use the open file's own position, as read() and write() do. Requests on
- * streams always use this value. A partial read or write at the position cannot be
- * repeated, because the position has moved.
+ * Value of uaio_sqe.off: use the open file's own position, as read() and write() do.
+ * Requests on streams always use this value. A partial read or write at the position cannot
+ * be repeated, because the position has moved.
  */
 #define UAIO_OFF_POSITION INT64_C(-1)
 
 /*
  * A function of a front-end that is executed as a request, so that it can be ordered in a
- * chain or behind a drain. The front-end defines the meaning of off, len and open_flags.
+ * chain or behind a drain. The front-end defines the meaning of the members `off`, `len`
+ * and `open_flags` of sqe.
  */
 struct uaio_called {
 	/* Return: the result. Context: a thread in the library (proc/entry.h). */
@@ -227,8 +231,8 @@ struct uaio_called {
 enum { UAIO_RWF_HAS_WAITED = 0x100 };
 
 /*
- * Extra flag of run, for RECV and RECVMSG that are not multishot. run need not query the
- * socket: it may set rest to UAIO_REST_TO_ASK, and the caller then calls
+ * Extra flag of run, for RECV and RECVMSG that are not multishot. The function run need not
+ * query the socket: it may set found->rest to UAIO_REST_TO_ASK, and the caller then calls
  * uaio_sock_ask_rests().
  */
 enum { UAIO_RWF_ASKS_LATER = 0x40000000 };
@@ -255,7 +259,10 @@ enum { UAIO_LINK = 1, UAIO_LINK_HARD = 2 };
 /* While the request, or its chain, runs, no other request of its queue runs (drain.h). */
 enum { UAIO_DRAIN = 4 };
 
-/* With UAIO_LINK: if a request fails, the chain's later requests get QUIET (sink.h). */
+/*
+ * With UAIO_LINK: if a request fails, the completions of the chain's later requests have
+ * the flag UAIO_COMPLETION_QUIET (sink.h).
+ */
 enum { UAIO_LINK_QUIET = 8 };
 
 /* A result of run, not an errno: the library cannot make the call without blocking. */
@@ -296,7 +303,7 @@ enum uaio_copies {
  */
 enum uaio_breaks {
 	UAIO_BREAKS_BY_ERROR,
-	UAIO_BREAKS_BY_LESS, /* an error, or fewer bytes than len */
+	UAIO_BREAKS_BY_LESS, /* an error, or fewer bytes than sqe.len */
 	UAIO_BREAKS_NEVER,
 	/* with MSG_WAITALL like BY_LESS, else like BY_ERROR */
 	UAIO_BREAKS_IF_WHOLE,
@@ -374,10 +381,10 @@ struct uaio_op_def {
 	bool is_vectored;      /* iov is copied if the request waits */
 	uint8_t copies;        /* enum uaio_copies */
 	uint8_t breaks;        /* enum uaio_breaks */
-	bool has_no_file;      /* file is NULL in all requests */
+	bool has_no_file;      /* requests of this operation have no file */
 	bool has_ends;         /* requests have two files, in args */
 	bool never_blocks : 1; /* the system call takes almost no time */
-	bool is_empty : 1;     /* no system call: the result is len */
+	bool is_empty : 1;     /* no system call: the result is sqe.len */
 	/* the operation accepts only sockets (sock.h) */
 	bool is_of_socket : 1;
 	/* the operation's call may sleep on a worker; args has a sleeper (sleeper.h) */
@@ -459,10 +466,11 @@ struct uaio_op_door {
 	/* Return: whether a call (shot) of the multishot request has succeeded. */
 	bool (*has_begun)(const struct uaio_sqe *sqe);
 	/*
-	 * Like pick() and picked(), for memory in pieces. known: how many bytes the
-	 * socket still holds after a call that filled its memory; otherwise 0. keeps:
-	 * keep the unused memory, as keep() does. picked_pieces() returns res; or
-	 * -ENOMEM if res is -EAGAIN, and the front-end cannot keep the memory.
+	 * Like pick() and picked(), for memory in pieces. known: how many bytes the socket
+	 * still holds after a call that filled its memory; otherwise 0. keeps: whether to
+	 * keep the unused memory, as keep() does.
+	 * Return: pick_pieces(): as for pick(). picked_pieces(): res; -ENOMEM if res is
+	 * -EAGAIN and the front-end cannot keep the memory.
 	 */
 	int (*pick_pieces)(const struct uaio_sqe *sqe, uint64_t known,
 			   bool may_block, struct uaio_pieces *ret_pieces);

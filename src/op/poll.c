@@ -30,13 +30,13 @@ bool uaio_poll_is_possible(int fd)
 
 int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
-	/* A file without poll support always reports these events. */
+	/* the events that poll() always reports on a file without poll support */
 	const uint64_t always = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
 
 	/*
-	 * If the request polls only for other events, and the file has no poll support,
-	 * refuse the request. It would wait for ever, because poll() never reports
-	 * these events.
+	 * If the file has no poll support, refuse a request that polls for none of the
+	 * events in `always`. It would wait for ever, because poll() never reports any
+	 * other event.
 	 */
 	if (sqe->events & always)
 		return 0;

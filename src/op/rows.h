@@ -15,7 +15,7 @@ int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd,
 			 struct uaio_found *found, uint32_t extra_flags);
 /*
- * Have the front-end (kernel AIO, io_uring or POSIX AIO) choose memory for a run that
+ * Have the front-end (kernel AIO, io_uring or POSIX AIO) choose memory for a call that
  * reads at most sqe->len bytes from a stream.
  * Return: 0 if memory was chosen; the caller then makes the call, and reports the
  * result of the call to the front-end. Otherwise the request's result. If a retried

@@ -83,9 +83,9 @@ static int64_t write_nothing(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * fd is a pipe that refuses RWF_NOWAIT. An unnamed pipe refuses RWF_NOWAIT after a
- * splice from the pipe. Such a pipe may be in packet mode, which its reader cannot find
- * out. A FIFO is hardly ever in packet mode, as only fcntl() sets this mode there.
+ * fd is a pipe that refuses RWF_NOWAIT. An unnamed pipe refuses RWF_NOWAIT after a splice
+ * from the pipe. Such a pipe may be in packet mode, where vmsplice() must not replace a
+ * read. A FIFO is hardly ever in packet mode, because there only fcntl() sets this mode.
  * Return: whether fd is a FIFO, which was opened by its path.
  */
 static bool may_be_fifo(int fd)
@@ -304,8 +304,8 @@ static int64_t refuse_broken(int fd, uint32_t flags)
 	if (!has_no_reader(fd))
 		return UAIO_OP_BLOCKS;
 	/*
-	 * A client that sets RWF_NOSIGNAL sets the same bit as UAIO_RWF_HAS_WAITED, and
-	 * wants no signal either.
+	 * UAIO_RWF_HAS_WAITED has the bit of RWF_NOSIGNAL, so this test is also right for a
+	 * client that sets RWF_NOSIGNAL.
 	 */
 	if (!(flags & UAIO_RWF_HAS_WAITED))
 		(void)sys_tgkill(sys_getpid(), sys_gettid(), SIGPIPE);
@@ -351,7 +351,10 @@ static int64_t write_again(int fd, const struct iovec *iov, int nr,
 	static uint32_t is_unknown;
 	int64_t res = -EOPNOTSUPP;
 
-	/* relaxed: a thread that still reads 0 learns from the error of its own call */
+	/*
+	 * relaxed: a thread that still reads 0 makes a call that fails, and then continues
+	 * as if it had read 1
+	 */
 	if (!load_relaxed(&is_unknown))
 		res = pwritev_flags(fd, iov, nr, -1, flags);
 	if (res == -EOPNOTSUPP) {

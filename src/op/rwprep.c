@@ -129,8 +129,8 @@ static int check_flags(const struct uaio_sqe *sqe, const struct uaio_file *file,
 }
 
 /*
- * Check the memory and the offset. bytes: how long the memory is; or the -errno with which
- * the check of the memory failed.
+ * Check the memory and the offset. bytes: what the check of the memory returned, which is
+ * the length of the memory or -errno.
  */
 static int check_place(const struct uaio_sqe *sqe, int64_t bytes)
 {

@@ -37,7 +37,10 @@ static inline bool uaio_signals_block(uint64_t which,
 	ret->which = which;
 	ret->pending = 0;
 	(void)sys_sigmask(SIG_BLOCK, &which, &ret->old);
-	/* A signal can be pending before the call only if the program has blocked it. */
+	/*
+	 * A signal can be pending before the call only if the program has blocked it. So
+	 * query the pending signals only then.
+	 */
 	if (ret->old & which)
 		(void)sys_sigpending(&ret->pending);
 	return true;

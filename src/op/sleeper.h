@@ -7,8 +7,8 @@
  * struct) another thread ends the call early, and the submitting thread finds out whether
  * the call already sleeps.
  *
- *   I1  uaio_sleeper_end() makes the call return soon: with -ECANCELED, or with an
- *       earlier result.
+ *   I1  uaio_sleeper_end() makes the call return soon, with -ECANCELED. If the awaited
+ *       event came before that, the call returns its usual result.
  *   I2  futex_waitv() waits on a list of futexes: `end`, the client's futexes, and
  *       `last`. The kernel adds the waiting thread to these futexes in the order of the
  *       list. So once a thread finds a waiter on `last`, no wake-up of a client's futex

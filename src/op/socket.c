@@ -37,8 +37,8 @@ static bool would_wait(int fd)
 }
 
 /*
- * Members of sqe: buf: the client's memory for the peer's address; len: a pointer
- * (socklen_t *) to that address's length.
+ * sqe->buf is the client's memory for the peer's address; sqe->len is a pointer (socklen_t
+ * *) to that address's length.
  */
 int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd,
 			struct uaio_found *found, uint32_t extra_flags)
@@ -163,8 +163,8 @@ int uaio_socket_cmd_prep(const struct uaio_sqe *sqe,
 }
 
 /*
- * Members of args: what: the command; off: the option's level and name; out, out_bytes: the
- * value.
+ * args->what is the command, args->off the option's level and name. The value is args->out,
+ * or for SETSOCKOPT args->in.
  */
 int64_t uaio_socket_cmd_run(const struct uaio_sqe *sqe, int fd,
 			    struct uaio_found *found, uint32_t extra_flags)
@@ -187,7 +187,7 @@ int64_t uaio_socket_cmd_run(const struct uaio_sqe *sqe, int fd,
 	}
 }
 
-/* Members of sqe: fd: the domain; mode: the type with its flags; len: the protocol. */
+/* sqe->fd is the domain, sqe->mode the type with its flags, and sqe->len the protocol. */
 int64_t uaio_socket_run(const struct uaio_sqe *sqe, int fd,
 			struct uaio_found *found, uint32_t extra_flags)
 {

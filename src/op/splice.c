@@ -52,7 +52,7 @@ enum { ERESTARTSYS_ = 512 };
 struct end {
 	int fd;
 	uint32_t events; /* events of poll() by which the file is ready */
-	/* calls block on the file, unless SPLICE_F_NONBLOCK is set */
+	/* the file is a pipe: calls block on it, unless SPLICE_F_NONBLOCK is set */
 	bool is_pipe;
 	/*
 	 * a call does not block on this file: the file is O_NONBLOCK, or obeys
@@ -140,8 +140,8 @@ static void look_at(struct end *end, const struct uaio_file *file,
 		flags & O_NONBLOCK ||
 		(is_impatient && !end->is_pipe && is_obedient(end, file));
 	/*
-	 * If a file cannot be spliced, or is a listening socket, the kernel refuses the
-	 * call without blocking.
+	 * Calls never block on a file that cannot be spliced, or on a listening socket,
+	 * because the kernel refuses them.
 	 */
 	end->is_stubborn =
 		!end->is_pipe && !end->is_nonblocking &&

@@ -108,8 +108,8 @@ static void a_copied_string_ends_even_if_its_client_changes_it(void **state)
 }
 
 /*
- * name: two letters.
- * Return: a path of this even length ("././...") to the file.
+ * Return: a path of `length` bytes: "./" repeated, then the file's name. The name has two
+ * letters, and the length is even.
  */
 static char *path_to(const char *name, unsigned length)
 {

@@ -448,7 +448,10 @@ static void the_core_refuses_what_no_door_may_accept(void **state)
 	assert_int_equal(refusal(&sqe), -EINVAL);
 	sqe.off = UAIO_OFF_POSITION - 1;
 	assert_int_equal(refusal(&sqe), -EINVAL);
-	/* The file does not support polls, and would never be ready for POLLPRI. */
+	/*
+	 * The file does not support polls, so a poll for POLLPRI, which would wait for
+	 * ever, is refused.
+	 */
 	sqe = (struct uaio_sqe){ .op = UAIO_OP_POLL,
 				 .fd = fd,
 				 .events = POLLPRI };

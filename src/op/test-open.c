@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests OPENAT. It has no file, its system call may block, and its path must be copied.
+ * Tests OPENAT. Its request begins without a file, its system call may block, and its path
+ * must be copied.
  */
 #undef NDEBUG
 #include <errno.h>

@@ -42,10 +42,9 @@ static bool never(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * A request with polls_first has failed with res. If its arguments are invalid, the
- * error is reported only when the file is ready. An error of the socket itself is
- * reported at once: the socket returns it only once, and poll() then reports the socket
- * ready anyway.
+ * A request with polls_first has failed with res. If its arguments are invalid, the error
+ * is reported only when the file is ready. An error of the socket itself is reported at
+ * once, because the socket returns such an error only once: a second call would not see it.
  * Return: whether the request must wait until its file is ready.
  */
 static bool waits_with_mistake(const struct uaio_sqe *sqe, int fd,
@@ -69,7 +68,7 @@ static bool fails_where_it_listens(const struct uaio_sqe *sqe)
 	       !sqe->polls_first;
 }
 
-/* The query of SO_ACCEPTCONN is a system call, so it comes last. */
+/* Query SO_ACCEPTCONN last, because the query is a system call. */
 static bool passes_where_it_listens(const struct uaio_sqe *sqe,
 				    const struct uaio_sqe *waiting, int fd)
 {
@@ -311,9 +310,9 @@ static bool accept_fails_at_once(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * Return: whether a worker accepts connections until none is left. In the kernel, an
- * accept on a TCP socket also reports whether more connections wait. On other sockets
- * the kernel accepts until this fails.
+ * Return: whether a worker accepts connections until an accept fails. With is_async, the
+ * kernel does so except on TCP sockets, where an accept also reports whether more
+ * connections wait.
  */
 static bool accept_takes_all(const struct uaio_sqe *sqe, int fd)
 {
