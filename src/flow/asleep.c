@@ -13,8 +13,8 @@
 #include "flow/flow.h"
 
 /*
- * If no worker has begun a request's system call after this time, perhaps no more threads
- * can be created. The submitting thread then stops waiting for the call.
+ * How long the submitting thread waits for a worker to begin a request's system call. After
+ * this time it stops waiting, because perhaps no more threads can be created.
  */
 enum { NO_THREAD_NS = 2000000000 };
 
@@ -29,7 +29,8 @@ static void unlock(struct uaio_group *group)
 }
 
 /*
- * Before a worker makes the call: make the request ASLEEP and TRIED.
+ * Called before a worker makes the call: make the request ASLEEP, and set the bit TRIED,
+ * because the worker owns the request.
  * Return: false if the call must not be made, because the request was cancelled or its
  * queue is being closed.
  */

@@ -298,7 +298,10 @@ static void take_native_of(struct uaio_group *group)
  */
 static bool take_native(const struct uaio_file *file)
 {
-	/* relaxed: the caller repeats this call until no reference to file is left */
+	/*
+	 * relaxed: an old value does no harm, because the caller repeats this call until no
+	 * reference to file is left
+	 */
 	if (likely(!load_relaxed(&file->nr_native)))
 		return false;
 	(void)uaio_natives_each(take_native_of);

@@ -191,8 +191,8 @@ leave_locked(const struct ending *ending, struct list *ret_startable)
 }
 
 /*
- * Second part of completing a request, which has left its group. From now on only syncs
- * wait for a write. Any other request drops its file.
+ * Second part of completing a request, which has left its group. If it is a write, only
+ * syncs wait for it from now on. If not, it drops its file.
  */
 static inline __attribute__((always_inline)) void
 let_go_of_file(const struct ending *ending, struct list *ret_startable)

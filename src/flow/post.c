@@ -78,8 +78,8 @@ void uaio_queue_close(struct uaio_queue *queue)
 	uaio_waiters_dismiss(queue);
 	uaio_group_close(group);
 	/*
-	 * Requests in kernel AIO end by themselves. No thread waits any more that could
-	 * reap their completions, so this thread does.
+	 * Requests in kernel AIO end by themselves. All waiting threads have been
+	 * dismissed, so this thread reaps their completions.
 	 */
 	while ((nr = uaio_native_nr(group))) {
 		if (!uaio_ready_take_native(group))

@@ -344,9 +344,9 @@ static struct uaio_sqe read_by_worker(int fd, int64_t off, uint8_t links)
 }
 
 /*
- * A worker executes the read, so the linked timer is the queue's first request that
- * parks. Only then the library chooses the queue's home (the epoll that watches its
- * parked requests), here while it holds the queue's lock.
+ * A worker executes the read, so the linked timer is the queue's first request that parks.
+ * When it parks, the library chooses the queue's home (the epoll that watches its parked
+ * requests), and holds the queue's lock meanwhile.
  */
 static int settle_for_a_linked_timer(void)
 {

@@ -369,10 +369,9 @@ static void check_last(long victims, int64_t res)
 }
 
 /*
- * The intruder has reaped the events of all the victim's requests. Its return value is 2
- * for two events. For one event it is the result of the read, which is 1. Both equal the
- * number of requests. @flow/test-post.c how many posts came while the queue's lock was not
- * held => how often the sink's post() was called while the queue's lock was not held
+ * The intruder has reaped the events of all the victim's requests. Its return value is 2 for
+ * two events. For one event it is the result of the read, which is 1. Both equal the number
+ * of requests.
  */
 static void check_submitted(long victims, long intruders)
 {

@@ -27,7 +27,7 @@ static struct {
 	uint32_t nr; /* atomic: completions received but not reaped */
 	uint64_t sum_data;
 	unsigned nr_posts;
-	/* how many posts came while the queue's lock was not held */
+	/* how often the sink's post() was called while the queue's lock was not held */
 	unsigned nr_unlocked;
 	/* atomic: how often is_met() was called, which checks a waiting thread's need */
 	uint32_t nr_asked;

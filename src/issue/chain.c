@@ -127,8 +127,8 @@ static void unuse_stream(struct uaio_req *req)
 
 /*
  * Issue req in this thread, or leave it to a worker. If uaio_link_is_here() is false, this
- * thread is not the submitting thread. It then leaves a request on a regular file to a
- * worker, because the request could delay it for long.
+ * may be any thread. Then leave a request on a regular file to a worker, because the
+ * request could delay this thread for long.
  */
 static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
 				struct uaio_outcome *ret)

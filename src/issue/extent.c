@@ -82,8 +82,9 @@ static enum uaio_order order_of_read(const struct uaio_file *file,
 }
 
 /*
- * As order_of_read(), for a write. Querying the file's size is a system call, so do it only
- * if this write or another request of the inode depends on the size.
+ * Return: how the write sqe is ordered (uaio_order_of()). Querying the file's size is a
+ * system call, so do it only if this write or another request of the inode depends on the
+ * size.
  */
 static enum uaio_order order_of_write(struct uaio_file *file,
 				      const struct uaio_sqe *sqe, uint64_t end,

@@ -496,7 +496,10 @@ enum uaio_next uaio_issue_flags(struct uaio_file *file,
 			uaio_inode_end_inline(inode);
 		return uaio_done_unless_bounced(file, sqe, ret);
 	}
-	/* Requests that are queued on the inode must be executed before this one. */
+	/*
+	 * Requests that are queued on the inode must be executed before this one. So a
+	 * worker executes it later; with RWF_NOWAIT it fails.
+	 */
 	if (!(sqe->rw_flags & RWF_NOWAIT))
 		return UAIO_NEXT_WORKER;
 	ret->res = -EAGAIN;

@@ -202,10 +202,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	uaio_batch_count_handed_over(batch, req, next, outcome);
 	if (unlikely(plan))
 		uaio_fault_keep(req, plan);
-	/*
-	 * Post earlier inline writes now: the client must see their events before this
-	 * sync's event, which another thread may post.
-	 */
+	/* Post inline writes first, as another thread may post the sync's event soon. */
 	if (op->class == UAIO_CLASS_SYNC && !uaio_sqe_rules(sqe)->has_no_order)
 		uaio_batch_post(batch);
 	/* The descriptor now refers to another file, whose size was not queried. */

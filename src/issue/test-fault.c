@@ -125,10 +125,7 @@ static void the_seed_decides_and_nothing_else(void **state)
 	assert_true(pattern_of("nop:eio@p=0.5") != first);
 	assert_true(pattern_of("nop:eio@p=0.000000001,seed=1") == 0);
 	assert_true(pattern_of("nop:eio@p=1,seed=1") == UINT64_MAX);
-	/*
-	 * If a fault has only= and p= (a probability), p= selects from the requests that
-	 * only= names.
-	 */
+	/* With only= and p=, the probability p= selects from the requests of only=. */
 	assert_true(pattern_of("nop:eio@p=0.5,seed=1,only=1-32") ==
 		    (first & UINT32_MAX));
 	/* Of the requests that p= selects, only the first gets the fault: count=1. */

@@ -31,7 +31,10 @@ struct uaio_file;
 struct uaio_queue;
 struct uaio_sleeper;
 
-/* The kernel's struct user_msghdr. musl's struct msghdr has 32-bit counts, and padding. */
+/*
+ * The kernel's struct user_msghdr. It is declared here because musl's struct msghdr
+ * differs: it has 32-bit counts, and padding.
+ */
 struct uaio_msghdr {
 	void *msg_name;
 	uint32_t msg_namelen;

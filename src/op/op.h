@@ -151,10 +151,7 @@ struct uaio_sqe {
 	bool is_multishot : 1;
 	/* Post the completion before the next request of the submission is issued. */
 	bool posts_at_once : 1;
-	/*
-	 * a registered file, which the front-end gives beside sqe (submit.h) or by its slot
-	 * (chain.h)
-	 */
+	/* a registered file, given beside sqe (submit.h) or by its slot (chain.h) */
 	bool is_fixed : 1;
 	/*
 	 * The front-end chooses the request's buffer, or receives the descriptor that
@@ -213,9 +210,8 @@ uaio_sqe_rules(const struct uaio_sqe *sqe)
 #define UAIO_OFF_POSITION INT64_C(-1)
 
 /*
- * A function of a front-end that is executed as a request, so that it can be ordered in a
- * chain or behind a drain. The front-end defines the meaning of the members `off`, `len`
- * and `open_flags` of sqe.
+ * A front-end's function, executed as a request so that a chain or drain can order it. The
+ * front-end defines the meaning of sqe->off, sqe->len and sqe->open_flags.
  */
 struct uaio_called {
 	/* Return: the result. Context: a thread in the library (proc/entry.h). */
@@ -259,10 +255,7 @@ enum { UAIO_LINK = 1, UAIO_LINK_HARD = 2 };
 /* While the request, or its chain, runs, no other request of its queue runs (drain.h). */
 enum { UAIO_DRAIN = 4 };
 
-/*
- * With UAIO_LINK: if a request fails, the completions of the chain's later requests have
- * the flag UAIO_COMPLETION_QUIET (sink.h).
- */
+/* With UAIO_LINK: after a failure, later completions of the chain are QUIET (sink.h). */
 enum { UAIO_LINK_QUIET = 8 };
 
 /* A result of run, not an errno: the library cannot make the call without blocking. */
@@ -468,9 +461,8 @@ struct uaio_op_door {
 	/*
 	 * Like pick() and picked(), for memory in pieces. known: how many bytes the socket
 	 * still holds after a call that filled its memory; otherwise 0. keeps: whether to
-	 * keep the unused memory, as keep() does.
-	 * Return: pick_pieces(): as for pick(). picked_pieces(): res; -ENOMEM if res is
-	 * -EAGAIN and the front-end cannot keep the memory.
+	 * keep the unused memory, as keep() does. picked_pieces() returns res; -ENOMEM if
+	 * res is -EAGAIN and the front-end cannot keep the memory.
 	 */
 	int (*pick_pieces)(const struct uaio_sqe *sqe, uint64_t known,
 			   bool may_block, struct uaio_pieces *ret_pieces);

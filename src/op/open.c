@@ -52,7 +52,7 @@ enum {
 	 * all other flags unchanged.
 	 */
 	KEPT_FLAGS = O_APPEND | O_ASYNC | O_DIRECT | O_NOATIME,
-	/* With any other flag, the kernel might do more than look up a path. */
+	/* With any flag but these, the kernel might do more than look up a path. */
 	SIMPLE_FLAGS = O_ACCMODE | O_NOCTTY | O_APPEND | O_NONBLOCK | O_SYNC |
 		       O_DIRECT | O_LARGEFILE | KERNEL_LARGEFILE | O_DIRECTORY |
 		       O_NOFOLLOW | O_NOATIME | O_CLOEXEC,

@@ -351,10 +351,7 @@ static int64_t write_again(int fd, const struct iovec *iov, int nr,
 	static uint32_t is_unknown;
 	int64_t res = -EOPNOTSUPP;
 
-	/*
-	 * relaxed: a thread that still reads 0 makes a call that fails, and then continues
-	 * as if it had read 1
-	 */
+	/* relaxed: a thread that still reads 0 makes one more call, which fails */
 	if (!load_relaxed(&is_unknown))
 		res = pwritev_flags(fd, iov, nr, -1, flags);
 	if (res == -EOPNOTSUPP) {
