@@ -118,9 +118,8 @@ void uaio_asleep_settle(struct uaio_sleeper *sleeper)
 	int64_t start = uaio_now_ns();
 
 	/*
-	 * Wait until a worker has begun the call. Stop waiting if the submission failed, so
-	 * that no request has the sleeper, if no worker can be added, or after
-	 * NO_THREAD_NS.
+	 * Wait until a worker has begun the call. Stop waiting if the request was not
+	 * created or is complete, if no worker can be added, or after NO_THREAD_NS.
 	 */
 	while (uaio_sleeper_has_request(sleeper) &&
 	       uaio_sleeper_await(sleeper, UAIO_SLEEPER_SENT) ==

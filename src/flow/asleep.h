@@ -7,9 +7,9 @@
  *       it. A canceller marks the request and ends the call. The worker then reports to the
  *       canceller whether the request was cancelled (waits.h, I3).
  *   I2  A worker may have dequeued the request, but not yet begun its call. A canceller
- *       then marks the request unwanted, and the worker does not make the call. If its
- *       linked timer expires at that moment, the timer expires again a moment later
- *       (link.c). By then the call sleeps, and the timer can end it.
+ *       then marks the request unwanted, and the worker does not make the call. If the
+ *       request's linked timer expires at that moment, the timer expires again a moment
+ *       later (link.c). By then the call sleeps, and the timer can end it.
  *   I3  No request begins to sleep once its queue is being closed.
  *
  * Tested by uring/test-uring-futex.c.

@@ -270,8 +270,8 @@ static void complete(struct haul *haul)
 }
 
 /*
- * If only one request is to be cancelled, another thread may have executed the request that
- * was found. Then search again, because another request may match.
+ * Another thread may have executed the request that was found. If only one request is to be
+ * cancelled, search again then, because another request may match.
  */
 static void cancel(struct uaio_group *group, const struct aim *aim,
 		   struct haul *haul)

@@ -23,7 +23,7 @@ void uaio_group_close(struct uaio_group *group);
 
 /*
  * Cancel, in the order of the declarations,
- *  - the oldest pending request whose sqe.key is key,
+ *  - the oldest pending request whose member sqe.key has the value `key`,
  *  - all requests that are pending on the open file that fd refers to now,
  *  - all requests that are pending on file, to which the caller has a reference,
  *  - all pending requests.

@@ -20,8 +20,8 @@
 enum {
 	/*
 	 * The closer is the thread that closes the descriptor. It first sleeps for this
-	 * time, in which a healthy device completes the requests. Only after that does it
-	 * read /proc.
+	 * time, in which a healthy device completes the requests. The closer reads /proc
+	 * only after that.
 	 */
 	FIRST_PAUSE_NS = 100000,
 	MAX_PAUSE_NS = 10000000,

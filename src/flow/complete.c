@@ -144,8 +144,8 @@ static bool is_for_worker(const struct uaio_sqe *sqe)
 struct ending {
 	struct uaio_req *req;
 	/*
-	 * This member and the following are copies of members of req, because the memory of
-	 * req may be reused before their last use.
+	 * This member and the following are copies of members of req. They are used when
+	 * the memory of req may already be reused.
 	 */
 	struct uaio_file *file;
 	/*
@@ -191,8 +191,8 @@ leave_locked(const struct ending *ending, struct list *ret_startable)
 }
 
 /*
- * Second part of completing a request, which has left its group. If it is a write, only
- * syncs wait for it from now on. If not, it drops its file.
+ * Second part of completing a request, which has left its group. From now on only syncs
+ * wait for the request, if it is a write. Otherwise the request drops its file.
  */
 static inline __attribute__((always_inline)) void
 let_go_of_file(const struct ending *ending, struct list *ret_startable)

@@ -212,8 +212,8 @@ int uaio_req_new(const struct uaio_submitter *by, struct uaio_file *fixed,
 		return ret == -ENOMEM ? -EAGAIN : ret;
 	/*
 	 * A request that parks needs a watch on its file; a timer has no file. If the
-	 * program has reopened the descriptor as a regular file since the first try, the
-	 * request does not park and needs no watch, except a poll.
+	 * program has reopened the descriptor as a regular file since the first try, only a
+	 * poll still parks and needs a watch.
 	 */
 	if (parks && likely(file) &&
 	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&

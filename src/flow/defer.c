@@ -57,10 +57,7 @@ bool uaio_defer(struct uaio_req *req, int64_t ns)
 	req->late.awaits_call = false;
 	req->next = UAIO_NEXT_WAIT_TIME;
 	req->until_ns = uaio_now_ns() + ns;
-	/*
-	 * relaxed: only the thread that made the increment, in its next submission, must
-	 * see it
-	 */
+	/* relaxed: only this thread must see the increment, in its next submission */
 	add_relaxed(&nr_deferred, 1);
 	return true;
 }

@@ -36,9 +36,7 @@ void uaio_drain_hold_locked(struct uaio_req *first)
 		drained += UAIO_DRAIN_ONE;
 	}
 	list_add_tail(&group->held, &first->link);
-	/*
-	 * relaxed: only the submitting thread relies on the value 0, and it made this store
-	 */
+	/* relaxed: only the submitting thread relies on the value 0; it makes this store */
 	store_relaxed(&group->drained, drained);
 }
 

@@ -85,7 +85,8 @@ int uaio_req_park(struct uaio_req *req);
 
 /*
  * Give the requests that handover has collected for workers to the work queue. If no worker
- * can execute a request, the calling thread executes it or ends it.
+ * can execute a request, the calling thread executes the request or completes it with an
+ * error.
  */
 void uaio_req_hand_over(struct uaio_handover *handover);
 

@@ -98,9 +98,9 @@ static void submit(struct uaio_group *group, struct uaio_req *const *reqs,
 }
 
 /*
- * Submit requests of one group, and look for completions at once. The kernel completes a
- * request unexecuted if io_submit would have to wait for it; a worker can then begin it
- * now.
+ * Submit requests of one group, and look for completions at once. If io_submit would have
+ * to wait for a request, the kernel completes the request unexecuted. A worker can then
+ * begin such a request now.
  */
 static void submit_of_one(struct uaio_group *group,
 			  struct uaio_req *const *reqs, unsigned nr,

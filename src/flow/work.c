@@ -117,8 +117,8 @@ take_all(struct uaio_req *req, struct uaio_worker *worker, int64_t res)
 
 /*
  * A worker has executed a multishot request, because there is only a blocking system call
- * for the request's file. Unless the request is over, post its result and park it again.
- * run.c does so for files with a call that does not block.
+ * for the request's file. Unless the request is over, post its result and park it again. On
+ * files with a non-blocking call, run.c parks multishot requests again.
  * Return: whether the request was parked.
  */
 static __attribute__((noinline)) bool goes_on(struct uaio_req *req, int64_t res)

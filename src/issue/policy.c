@@ -498,7 +498,7 @@ enum uaio_next uaio_issue_flags(struct uaio_file *file,
 	}
 	/*
 	 * Requests that are queued on the inode must be executed before this one. So a
-	 * worker executes it later; with RWF_NOWAIT it fails.
+	 * worker executes this request later; with RWF_NOWAIT this request fails.
 	 */
 	if (!(sqe->rw_flags & RWF_NOWAIT))
 		return UAIO_NEXT_WORKER;

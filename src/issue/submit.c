@@ -140,8 +140,8 @@ complete(struct uaio_batch *batch, struct uaio_file *file,
 
 /*
  * Close a descriptor on which no requests were in flight a moment ago. Other threads may
- * have submitted some since. The close waits for these, and they may wait for requests of
- * this batch. So this batch's requests are handed over first.
+ * have submitted requests since. The close waits for those requests, which may wait for
+ * requests of this batch. So this batch's requests are handed over first.
  * Return: whether the descriptor is closed.
  */
 static __attribute__((noinline)) bool close_here(struct uaio_batch *batch,

@@ -361,7 +361,7 @@ struct uaio_op_tries {
 enum uaio_op_ids {
 	/* the operation's class and the file decide: uaio_req_need() */
 	UAIO_OP_IDS_OF_FILE,
-	/* on none; but an opened file keeps the credentials of its opener */
+	/* on none, but an opened file keeps them: the thread must have the submitter's */
 	UAIO_OP_IDS_NONE,
 	UAIO_OP_IDS_ALL,
 	/* on no credentials: any thread may make the call */
