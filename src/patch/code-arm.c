@@ -20,7 +20,7 @@ enum {
 	SETUP = 425,
 	NR_CALLS = 3,
 	JUMP = 0x14000000,
-	/* mask of a branch's operand, a distance in instructions */
+	/* the bits of a branch that hold its operand: a distance in instructions */
 	DISTANCE = 0x03ffffff,
 	RET = (int)0xd65f03c0,
 	BTI_C = (int)0xd503245f,
@@ -40,7 +40,8 @@ static void put(uint8_t **at, uint32_t word)
 }
 
 /*
- * Write ldr x16, entry; blr x16. The word at entry is the address of uaio_patch_entry.
+ * Write `ldr x16, entry; blr x16`. The word at `entry` is the address of
+ * uaio_patch_entry.
  */
 static void put_call(uint8_t **at, const uint8_t *entry)
 {
@@ -49,9 +50,9 @@ static void put_call(uint8_t **at, const uint8_t *entry)
 }
 
 /*
- * Write a trampoline that preserves the flags, and all registers except x0. If the
- * system call number in w8 is not one of io_uring, the trampoline makes the call by a
- * copy of the site's svc.
+ * Write a trampoline that preserves the flags, and all registers except x0. If w8 has
+ * the number of a system call of io_uring, the trampoline calls the library. Otherwise
+ * it executes a copy of the site's svc.
  */
 void uaio_code_put_site(uint8_t *slot, const uint8_t *region,
 			const struct uaio_site *site)
@@ -70,7 +71,7 @@ void uaio_code_put_site(uint8_t *slot, const uint8_t *region,
 	put(&at, 0xf9400bfe); /* ldr x30, [sp, 16] */
 	put(&at, 0xa8c247f0); /* ldp x16, x17, [sp], 32 */
 	put(&at, jump_from(at, site->syscall + 4));
-	put(&at, 0xa8c247f0); /* the label other: ldp x16, x17, [sp], 32 */
+	put(&at, 0xa8c247f0); /* label `other`: ldp x16, x17, [sp], 32 */
 	memcpy(at, site->syscall, sizeof(uint32_t)); /* svc */
 	at += sizeof(uint32_t);
 	put(&at, jump_from(at, site->syscall + 4));
@@ -98,8 +99,8 @@ uint8_t *uaio_code_empty_function(uint8_t *code, size_t *ret_bytes)
 	if (words[0] == (uint32_t)RET)
 		return code;
 	/*
-	 * A function that may be called through a pointer begins with a bti
-	 * instruction.
+	 * An empty function that may be called through a pointer has a bti instruction
+	 * before its ret. Replace only the ret.
 	 */
 	if ((words[0] == (uint32_t)BTI_C || words[0] == (uint32_t)BTI_JC ||
 	     words[0] == (uint32_t)NOP) &&
@@ -139,8 +140,8 @@ void uaio_code_flush(uint8_t *code, size_t bytes)
 void uaio_patch_save_load(void)
 {
 	/*
-	 * On aarch64 there is only one way to save the vector registers: on all
-	 * processors they have 16 bytes that a system call preserves.
+	 * Nothing to choose: on all aarch64 processors, entry.S saves 16 bytes of each
+	 * vector register.
 	 */
 }
 

@@ -66,7 +66,7 @@ static void put_near(uint8_t **at, const void *opcode, size_t nr,
 	put(at, &distance, 4);
 }
 
-/* Write call *entry(%rip). The word at entry is the address of uaio_patch_entry. */
+/* Write `call *entry(%rip)`. The word at `entry` is the address of uaio_patch_entry. */
 static void put_call(uint8_t **at, const uint8_t *entry)
 {
 	put_near(at, "\xff\x15", 2, entry);

@@ -40,8 +40,8 @@ void uaio_region_init(struct uaio_region *region, size_t bytes,
 void uaio_region_add(const struct uaio_region *region);
 
 /*
- * Return: whether a trampoline begins at target. *ret_nr: the number of its system
- * call.
+ * Return: whether a trampoline begins at target. *ret_nr: the number of the system call
+ * that it replaces.
  */
 bool uaio_region_number_of(uintptr_t target, uint32_t *ret_nr);
 
@@ -84,7 +84,8 @@ void uaio_code_put_site(uint8_t *slot, const uint8_t *region,
 void uaio_code_put_hook(uint8_t *slot, const uint8_t *region);
 
 /*
- * For the function at `code`, which should be empty (it only returns).
+ * Look for a place for a jump in the function at `code`, which should be empty (it only
+ * returns).
  * Return: where to write a jump over it, and in *ret_bytes the length of the jump; NULL
  * if the function is not empty, or if one store cannot write the jump.
  */

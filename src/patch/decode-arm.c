@@ -25,8 +25,8 @@ static uint32_t read_word(const uint8_t *code)
 }
 
 /*
- * Return: the field of nr bits in word whose lowest bit is bit `low`. signed_field()
- * returns it as a signed number.
+ * Return: nr bits of word, beginning at bit `low`. signed_field() returns the bits as a
+ * signed number.
  */
 static uint32_t field(uint32_t word, unsigned low, unsigned nr)
 {
@@ -78,7 +78,7 @@ static uint32_t named_regs(uint32_t word)
 
 	/*
 	 * casp and similar instructions, mrrs and sysp name only the first register of
-	 * a pair.
+	 * a pair. Add the second one.
 	 */
 	if ((word & 0xbfa07c00) == 0x08207c00 ||
 	    (word & 0xffc00000) == 0xd5400000)

@@ -35,7 +35,7 @@ struct uaio_insn {
 };
 
 /*
- * Read the parts of the instruction at code, at most room bytes.
+ * Read the parts of the instruction at code. Reads at most room bytes.
  * Return: false if the instruction is not known, or longer than room.
  */
 bool uaio_insn_read(const uint8_t *code, size_t room, struct uaio_insn *insn);

@@ -174,6 +174,7 @@ static bool read_prefixes(struct uaio_insn *insn, uint8_t *ret_byte)
 			insn->rex = *ret_byte;
 			/*
 			 * A REX prefix has an effect only directly before the opcode.
+			 * So refuse a second one.
 			 */
 			return next(insn, ret_byte) &&
 			       !is_in(*ret_byte, 0x40, 0x4f);

@@ -51,8 +51,7 @@ static bool is_vector_move(const struct uaio_insn *insn)
 /*
  * Return: whether the processor always executes the next instruction after this one,
  * and rax does not change. True only for the few instructions that compilers put
- * between two others: the one that loads a system call's number into eax, and the
- * system call.
+ * between `mov $number, %eax` and `syscall`.
  */
 static bool leaves_rax(const struct uaio_insn *insn)
 {
@@ -138,8 +137,8 @@ static uint16_t rm_byte_bits(const struct uaio_insn *insn)
 }
 
 /*
- * Return: whether the instruction with opcode 0f op changes only vector registers and
- * memory.
+ * op: the byte after the byte 0f of an opcode.
+ * Return: whether the instruction changes only vector registers and memory.
  */
 static bool is_vector(uint8_t op)
 {
@@ -199,8 +198,8 @@ static uint16_t writes_group(const struct uaio_insn *insn)
 }
 
 /*
- * op is below 0x40, and not a cmp: the instruction is add, `or`, adc, sbb, `and`, sub
- * or xor.
+ * Return: the registers that an instruction below 0x40 changes: add, `or`, adc, sbb,
+ * `and`, sub or xor, but not cmp.
  */
 static uint16_t writes_arithmetic(const struct uaio_insn *insn)
 {

@@ -13,8 +13,8 @@
 
 enum {
 	/*
-	 * The number of functions in which the search follows all paths. In further
-	 * functions it finds only calls that directly follow the mov of their number.
+	 * The search follows all paths only in this many functions. In other functions
+	 * it finds an svc only directly after the mov of the system call's number.
 	 */
 	FUNCTIONS_MAX = 64,
 };
@@ -73,7 +73,10 @@ static bool has_call(const struct uaio_function *function)
 	return false;
 }
 
-/* Find the calls of a function, also if a call's number is first in another register. */
+/*
+ * Find the system calls in a function, even if a number passes through another register
+ * before w8.
+ */
 static void follow(struct search *search, const struct uaio_function *function)
 {
 	/*

@@ -9,7 +9,7 @@
 #include "patch/code.h"
 
 enum {
-	/* number of io_uring_setup; io_uring_enter and io_uring_register follow */
+	/* system call numbers of io_uring_setup and io_uring_register */
 	SETUP = 0x1a9,
 	REGISTER = 0x1ab,
 };
@@ -98,7 +98,7 @@ struct search {
 	size_t nr_left;
 	/* instructions found in the segment that was last searched */
 	struct uaio_reach reach;
-	/* For calls whose number is first in another register than eax: */
+	/* The next members are for sites whose mov sets another register than eax. */
 	struct uaio_function function; /* the current function */
 	/* set if `function` has no call whose number is unknown */
 	bool is_known;
@@ -111,7 +111,7 @@ struct search {
 	size_t nr_functions;
 };
 
-/* Return: whether an instruction begins at mov, which no unwind entry covers. */
+/* Return: whether an instruction begins at `mov`. No unwind entry covers this address. */
 static enum uaio_reached reached_at(struct search *search, uint8_t *mov)
 {
 	struct uaio_reach *reach = &search->reach;
@@ -187,14 +187,14 @@ static uint8_t *next_number(uint8_t *at, const uint8_t *end,
 	return NULL;
 }
 
-/* Finding call sites whose number is first in another register than eax */
+/* Finding call sites whose mov sets another register than eax */
 
 enum {
-	/* the most instructions before a call that steps_to() stores */
+	/* steps_to() stores at most this many instructions before a call */
 	STEPS_MAX = 8,
-	/* the most branches into one function from other code that are recorded */
+	/* how many branches from other code into a function are recorded at most */
 	ENTRIES_MAX = 256,
-	/* bytes that are searched at once where the unwind table has no entry */
+	/* size of a part of code to be searched, where the unwind table has no entry */
 	SWEEP_BYTES = 4096,
 	REX_B = 0x41,
 };
@@ -300,8 +300,8 @@ static bool is_wanted(const struct search *search, uint32_t nr)
 }
 
 /*
- * Record whether the function makes a call whose number is in search->numbers. At this
- * stage, no other code is assumed to branch into the function.
+ * Record whether the function makes a call whose number is in search->numbers. Branches
+ * from other code into the function are not known yet, so ignore them.
  */
 static void see_if_any(void *data, const struct uaio_flow *flow,
 		       const struct uaio_flow_call *call)
@@ -330,8 +330,8 @@ static void see_call(void *data, const struct uaio_flow *flow,
 }
 
 /*
- * Return: the registers that the mov may set. The byte before the mov may be a REX
- * prefix, or the last byte of another instruction.
+ * Return: the registers that the mov may set. If the byte before the mov looks like
+ * REX.B, return two registers: the byte may also be the end of another instruction.
  */
 static uaio_insn_regs set_by(const uint8_t *mov)
 {
@@ -450,9 +450,9 @@ static bool follow(struct search *search, const uint8_t *code, size_t bytes)
 }
 
 /*
- * mov looks like an instruction that sets a register to a wanted number. Find the calls
- * that may use this number. Most such numbers are arguments of syscall(2), in functions
- * without a `syscall`: then do nothing.
+ * The bytes at `mov` look like a mov that sets a register to a wanted number. Find the
+ * calls that may use this number. Most such numbers are arguments of syscall(2), in
+ * functions without a `syscall`: then do nothing.
  */
 static void look_into(struct search *search, uintptr_t mov, const uint8_t *code,
 		      size_t bytes)

@@ -56,9 +56,9 @@ struct uaio_site {
 
 /*
  * Store the call sites of io_uring that can be patched. *ret_nr_left: how many further
- * calls, certain or possible, cannot be patched; on aarch64 some of these may be data.
- * The search misses calls whose number comes from memory, or is an argument of the
- * function (scan.h finds such calls).
+ * calls cannot be patched; some of these may be data. The search misses calls whose
+ * number comes from memory, or is an argument of the function (scan.h finds such
+ * calls).
  * Return: how many sites were stored, at most max.
  */
 size_t uaio_find_sites(const struct dl_phdr_info *object,

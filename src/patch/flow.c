@@ -107,8 +107,8 @@ static bool has_target(enum uaio_insn_flow kind)
 }
 
 /*
- * Return: whether the instruction is the jump of a patched site, which replaced a mov
- * to eax (patch.h).
+ * Return: whether the instruction is a jump to a trampoline, by which a patch has
+ * replaced a mov to eax (patch.h). *ret_value: the number that this mov loaded.
  */
 static bool sets_by_trampoline(const uint8_t *code, size_t length,
 			       uint32_t *ret_value)
@@ -252,7 +252,8 @@ static bool find_joins(struct uaio_flow *flow)
 }
 
 /*
- * Find the known registers everywhere, then call see() for each system call.
+ * Find which registers have a known value before each instruction. Then call see() for
+ * each system call.
  * Return: false if a branch leads into the middle of an instruction, or if PASSES_MAX
  * passes are not enough.
  */
@@ -286,8 +287,8 @@ static bool follow(struct uaio_flow *flow, uaio_flow_see_fn *see, void *arg)
 }
 
 /*
- * Other code may branch to the entries. Treat each entry at which an instruction begins
- * as a join. If no instruction begins at an entry, no branch leads to the entry.
+ * Other code may branch to an entry, so treat the entry as a join. But ignore an entry
+ * at which no instruction begins: the bytes that looked like a branch were no branch.
  */
 static void add_entries(struct uaio_flow *flow)
 {

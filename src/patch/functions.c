@@ -62,9 +62,10 @@ static const struct header *table_of(const struct dl_phdr_info *object)
 }
 
 /*
- * Read a frame description entry (FDE): two words, the function's start, the function's
- * length. The start is stored as an offset from the field that contains it. If the FDE
- * has another encoding, its start differs from the start in the row: return false.
+ * Read a frame description entry (FDE). Its third word is the function's start, and its
+ * fourth word the function's length. The start is stored as an offset from the field
+ * that contains it. If the FDE has another encoding, its start differs from the start
+ * in the row: return false.
  */
 static bool read_entry(const struct dl_phdr_info *object,
 		       const struct header *header, const struct row *row,

@@ -18,14 +18,14 @@
 
 enum {
 #if defined(__aarch64__)
-	/* type of a relocation: an address in the object */
+	/* type R_AARCH64_RELATIVE of a relocation: an address in the object */
 	RELATIVE = 1027,
-	/* type of a relocation: the address of an ifunc resolver */
+	/* type R_AARCH64_IRELATIVE: the address of an ifunc resolver */
 	IRELATIVE = 1032,
 #else
-	/* type of a relocation: an address in the object */
+	/* type R_X86_64_RELATIVE of a relocation: an address in the object */
 	RELATIVE = 8,
-	/* type of a relocation: the address of an ifunc resolver */
+	/* type R_X86_64_IRELATIVE: the address of an ifunc resolver */
 	IRELATIVE = 37,
 #endif
 	/* the tags DT_RELRSZ and DT_RELR, which older headers lack */

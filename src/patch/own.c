@@ -49,7 +49,10 @@ struct pass {
 	uint64_t adds;
 };
 
-/* Objects whose file names begin like this are not scanned. */
+/*
+ * The first letters of the file names of C libraries, dynamic loaders and the vdso,
+ * which are not scanned (scan.h).
+ */
 static const char *const passed_over[] = {
 	"ld-linux",  "ld-musl",        "libc.so.",    "libc.musl-",
 	"librt.so.", "libpthread.so.", "linux-vdso.",

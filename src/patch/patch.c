@@ -53,8 +53,8 @@ static struct {
 	 */
 	bool has_left;
 	/*
-	 * atomic, relaxed: nr_loads and loads_pid are only hints, as the loader's lock
-	 * already orders the loading of objects
+	 * The next two members are atomic. Relaxed accesses are enough, because the
+	 * loader's lock already orders the loading of objects.
 	 */
 	/*
 	 * how often objects were loaded or unloaded, plus 1; 0: the loader's function
@@ -86,8 +86,8 @@ static bool is_within_reach(const uint8_t *region, size_t bytes, uintptr_t low,
 static uint8_t *new_region(size_t bytes, uintptr_t low, uintptr_t high)
 {
 	/*
-	 * Use smaller steps for a program that is linked to a fixed address (4 or 16
-	 * MiB): it has little space below its code.
+	 * Try addresses with smaller distances for a program that is linked to a fixed
+	 * address (4 or 16 MiB): it has little space below its code.
 	 */
 	const uintptr_t step =
 		low > 2ul * HINTS * UAIO_CODE_STEP ? UAIO_CODE_STEP : 1ul << 17;
@@ -237,8 +237,8 @@ static bool is_known(const struct dl_phdr_info *object)
 }
 
 /*
- * Return: whether to inspect the object. False for the library itself (I4), and for an
- * object whose code the loader relocates.
+ * Return: whether to inspect the object. False for the library itself (I4). Also false
+ * for an object with text relocations (DT_TEXTREL): the loader itself changes its code.
  */
 static bool is_wanted(const struct dl_phdr_info *object)
 {

@@ -25,11 +25,13 @@
  *   I4  The library's own code is not patched.
  *
  * On aarch64 the `svc` itself becomes a branch. If the system call is not one of
- * io_uring, the trampoline makes the call. The library may write a site while another
- * thread executes the site. But it patches the loader's function (I1) only if the
- * process has no other thread. If the loader's function is not patched,
- * uaio_patch_has_left() inspects objects that were loaded later. Objects in other link
- * namespaces (dlmopen) are never patched.
+ * io_uring, the trampoline makes the call. The library may write a branch over an `svc`
+ * while another thread executes the `svc`. The architecture does not allow this for a
+ * `ret`. So the library patches the loader's function (I1) only if the process has no
+ * other thread.
+ *
+ * If the loader's function is not patched, uaio_patch_has_left() inspects objects that
+ * were loaded later. Objects in other link namespaces (dlmopen) are never patched.
  *
  * Thread-safety: any thread may call; the loader's lock (dl_iterate_phdr) protects the
  * state.
@@ -70,8 +72,8 @@ const struct r_debug *uaio_patch_debug(void);
 uint32_t uaio_patch_loads(void);
 
 /*
- * Return: whether this process, and not its parent before a fork(), was the last to
- * load or unload objects.
+ * Return: whether this process itself has loaded or unloaded objects, after fork() and
+ * after the library was loaded.
  */
 bool uaio_patch_has_loaded(void);
 

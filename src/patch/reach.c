@@ -124,11 +124,11 @@ static void note_start(struct uaio_reach *reach, uintptr_t addr)
 }
 
 /*
- * Find where jump tables and other data begin (I2). The code that uses a jump table may
- * be reachable only through another table, so this cannot wait until code is followed.
- * So assume an instruction wherever bytes look like one that computes an address. If
- * the bytes are no such instruction, a table seems to end too early. This does no harm:
- * the search only finds less code.
+ * Find where jump tables and other data begin (I2). The search must know this before it
+ * follows the code, because some code is reachable only through a table. So assume an
+ * instruction wherever bytes look like one that computes an address. If the bytes are
+ * no such instruction, a table seems to end too early. This does no harm: the search
+ * only finds less code.
  */
 static void find_starts(struct uaio_reach *reach)
 {

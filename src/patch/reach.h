@@ -4,7 +4,7 @@
  *
  * Without an unwind table, an object does not say where its functions begin. So reach.c
  * follows the code from the addresses that the object names (named.c), for example by
- * symbols. Whatever branches and calls reach from there is an instruction.
+ * symbols. The bytes to which branches and calls lead from there are instructions.
  *
  *   I1  Three kinds of addresses may lead to data instead of code: those in pointers,
  *       those that instructions compute, and those in jump tables. Such an address counts
@@ -47,12 +47,12 @@ struct uaio_reach {
 	uint64_t *others;
 	/* bit set: this byte is at a computed address, whose code was followed */
 	uint64_t *tried;
-	/* owns: bitmap with a bit for each byte of the object, from low on */
+	/* owns: bitmap with a bit for each byte of the object, beginning at `low` */
 	/* bit set: a table or other data begins at this byte */
 	uint64_t *starts;
 	/* the lowest address of the object in memory */
 	uintptr_t low;
-	/* how many bytes the object spans from low on, mapped or not */
+	/* how many bytes the object spans from `low` to its end, mapped or not */
 	size_t span;
 	/*
 	 * owns: lists of code addresses, as offsets from `start`, in the order of

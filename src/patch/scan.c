@@ -11,7 +11,10 @@
 #include "patch/reach.h"
 
 enum {
-	/* how many functions with system calls an object may have */
+	/*
+	 * an object with more functions that contain system calls counts as making any
+	 * call
+	 */
 	FUNCTIONS_MAX = 128,
 	/*
 	 * how many branches from other code into functions with system calls are
@@ -27,7 +30,7 @@ enum {
 	NEAR_CALL = 0xe8,
 	LEA = 0x8d,
 	BLOCK_BYTES = 64, /* compared together */
-	/* the most parts into which the range [low, high) is divided */
+	/* the range [low, high) is divided into at most this number of parts */
 	PARTS_MAX = 1 << 13,
 	/* binary logarithm of the smallest size of a part */
 	PART_SHIFT = 12,
@@ -202,11 +205,11 @@ static void find_functions(struct scan *scan, const uint8_t *code, size_t bytes)
 }
 
 /*
- * This section finds the code that leads to functions and strays. Compilers place
- * rarely executed parts of a function elsewhere; these parts branch back into the
- * function. A stray is code if a branch, a call or a computed address leads to it, or
- * if the object names it. If four bytes may be the operand of a branch, call or lea,
- * they are treated as its operand.
+ * This section finds the code that leads to functions and strays (struct stray).
+ * Compilers place rarely executed parts of a function elsewhere; these parts branch
+ * back into the function. A stray is code if a branch, a call or a computed address
+ * leads to it, or if the object names it. If four bytes may be the operand of a branch,
+ * call or lea, they are treated as its operand.
  */
 
 static const struct uaio_function *function_of(const struct scan *scan,
@@ -336,8 +339,8 @@ static uint64_t leading(const uint8_t *code)
 				  ((uint8_t)(code[i - 2] == LEA) &
 				   (uint8_t)((code[i - 1] & 0xc7) == 5)));
 	/*
-	 * Each byte of word is 0 or 1. The multiplication collects these eight bits in
-	 * its highest byte.
+	 * Each byte of `word` is 0 or 1. The multiplication collects these eight bits
+	 * in the highest byte of the product.
 	 */
 	for (size_t i = 0; i < BLOCK_BYTES; i += 8) {
 		uint64_t word;

@@ -73,7 +73,7 @@ bool uaio_patch_may_call(const struct uaio_numbers *numbers, size_t nr);
 bool uaio_patch_may_call_alone(const struct r_debug *debug,
 			       const struct uaio_numbers *numbers, size_t nr);
 
-/* Scan one object, and add to calls the system calls that it may make. */
+/* Scan one object. Add the system calls that it may make to *calls. */
 void uaio_scan_object(const struct dl_phdr_info *object,
 		      struct uaio_own_calls *calls);
 

@@ -41,8 +41,8 @@ FUNCTION(bare_kept_behind, "mov $426, %r8d\n jmp *%rsi\n"
 			   "pop %rcx\n mov %r8d, %eax\n syscall\n ret\n");
 
 /*
- * This function comes before bare_by_constants, whose code computes this function's
- * address after many other constants.
+ * A call site whose address is computed by code of bare_by_constants, after many other
+ * constants.
  */
 LOCAL(behind_constants, SITE);
 

@@ -69,7 +69,10 @@ static void use_registers(void)
 		".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, "
 		"23, 24, 25, 26, 27, 28, 29, 30, 31\n"
 		"movi v\\n\\().16b, #255\n .endr\n"
-		/* A function must preserve the lower half of v8 to v15. */
+		/*
+		 * A function must preserve the lower half of v8 to v15, so change only
+		 * the upper half.
+		 */
 		".irp n, 8, 9, 10, 11, 12, 13, 14, 15\n"
 		"ins v\\n\\().d[1], x1\n .endr\n"
 		"msr nzcv, xzr\n msr fpsr, xzr\n" ::

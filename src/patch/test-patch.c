@@ -306,7 +306,7 @@ static void what_is_between_is_executed_once_and_before(void **state)
 	assert_memory_equal(called.args, args, sizeof(args));
 }
 
-/* At these call sites, the call's number is first in another register than eax. */
+/* At these call sites, the mov of the number sets another register than eax. */
 static void a_number_that_is_kept_in_a_register_is_found(void **state)
 {
 	const long args[6] = { 1, 2, 3, 4, 5, 6 };
@@ -508,7 +508,7 @@ static void code_without_a_table_is_changed_where_it_is_known(void **state)
 	/*
 	 * The library leaves these unpatched: code to which nothing leads; data; code
 	 * that jumps into an instruction; bytes inside an instruction; and calls whose
-	 * number is first in another register than eax.
+	 * number passes through another register before eax.
 	 */
 	assert_int_equal(reported.last_left, 6);
 	*(void **)&get = dlsym(module, "bare_data");
@@ -520,7 +520,10 @@ static void code_without_a_table_is_changed_where_it_is_known(void **state)
 	assert_int_equal(dlclose(module), 0);
 }
 
-/* The number of the object's only call is first in r12d, so the call is not patched. */
+/*
+ * The object has no unwind table, and the number of its only call passes through r12d.
+ * So this call is not patched.
+ */
 static void a_call_by_a_register_without_a_table_is_left(void **state)
 {
 	place_fn *function;

@@ -22,7 +22,7 @@ FUNCTION(adjacent_register, "mov w8, #427\n svc #0x80\n");
 FUNCTION(moved, "mov x8, #426\n add x0, x0, #1\n mov x2, #0\n"
 		"str x1, [sp, #-16]!\n ldr x1, [sp], #16\n svc #0\n");
 
-/* The call's number is first in another register than w8. */
+/* The call's number passes through another register before w8. */
 FUNCTION(kept, "stp x29, x30, [sp, #-32]!\n str x19, [sp, #16]\n"
 	       "mov w19, #426\n cbnz w0, 1f\n mov x0, #5\n"
 	       "1: mov w8, w19\n svc #0\n cmn x0, #4\n b.eq 1b\n"
@@ -35,8 +35,8 @@ FUNCTION(either_adjacent,
 	 "mov w8, #172\n cbz x0, 1f\n mov w8, #426\n 1: svc #0\n");
 
 /*
- * An indirect branch may lead to any instruction. The library patches this call site
- * nevertheless.
+ * An indirect branch may lead to any instruction, so the number is not certain. The
+ * library patches this call site nevertheless, because the trampoline reads the number.
  */
 FUNCTION(by_table, "cbz x0, 1f\n adr x9, 1f\n br x9\n"
 		   "1: mov w8, #426\n svc #0\n");

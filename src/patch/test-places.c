@@ -131,7 +131,7 @@ FUNCTION(emptied, ".irp n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, "
 FUNCTION(flagged, "push %rdi\n popfq\n mov $426, %eax\n syscall\n"
 		  "pushfq\n pop %rax\n cld\n");
 
-/* The call's number is first in another register than eax. */
+/* The call's number passes through another register before eax. */
 FUNCTION(kept, "push %r15\n mov $426, %r15d\n shr $3, %cl\n"
 	       "1: mov %r15d, %eax\n syscall\n"
 	       "cmp $-4, %rax\n je 1b\n pop %r15\n");

@@ -24,8 +24,8 @@ FUNCTION(module, "mov $105, %rax\n lea 1f(%rip), %rdi\n 1: syscall\n");
 FUNCTION(module, "xor %eax, %eax\n syscall\n");
 #elif defined(CALLS_COPIED)
 /*
- * In each call the number is first in another register than eax. The calls are in a
- * loop, after a jump, and after a call of a function.
+ * The number of each call passes through another register before eax. The calls are in
+ * a loop, after a jump, and after a call of a function.
  */
 FUNCTION(module, "push %rbx\n mov $105, %ebx\n mov $39, %r8d\n"
 		 "1: mov %r8d, %eax\n syscall\n"
@@ -38,7 +38,7 @@ FUNCTION(module, "push %rbx\n mov $105, %ebx\n mov $39, %r8d\n"
 FUNCTION(module, "mov $39, %eax\n test %edi, %edi\n je 1f\n"
 		 "mov $105, %eax\n 1: syscall\n");
 #elif defined(CALLS_LOST)
-/* The number is in a caller-saved register during a call. */
+/* The number is in a caller-saved register, which a called function may change. */
 FUNCTION(module, "mov $39, %r8d\n call 1f\n mov %r8d, %eax\n syscall\n"
 		 "ret\n 1: mov $105, %r8d\n");
 #elif defined(CALLS_ARGUMENT)
