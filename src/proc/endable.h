@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Endable: an epoll in which a worker waits for a file, and whose wait another thread
- * can end
+ * Endable: an epoll in which a worker waits for a file. Another thread can end the
+ * worker's wait
  *
  * A worker may sleep in a system call that waits for a file. The library could
  * interrupt the call only by a signal, and the program may use any signal itself. So if
@@ -38,7 +38,7 @@ struct uaio_endable *uaio_endable_get(void);
 void uaio_endable_put(struct uaio_endable *endable);
 
 /*
- * Wait until an event of events (POLL*) occurs on fd, which stays open meanwhile.
+ * Wait until one of `events` (POLL*) occurs on fd, which stays open meanwhile.
  * Return: 0; -EINTR if another thread has called uaio_endable_end(); -errno if epoll does
  * not support the file, for example a regular file, which is always ready.
  */

@@ -39,7 +39,8 @@ struct uaio_entry_run {
 	const void *posted;
 	/*
 	 * this run began inside another run of the same thread; that outer run may not
-	 * have recorded its epoll events yet
+	 * have recorded its epoll events yet, so the inner run does not set `looker` of
+	 * poll requests (req/req.h)
 	 */
 	bool is_nested;
 	/*
@@ -138,8 +139,8 @@ void uaio_leave_unusually(void);
 void uaio_defer_cancellation(void);
 
 /*
- * Compiler barrier: signal handlers of this thread see the accesses before the barrier
- * before those after the barrier.
+ * Compiler barrier: a signal handler of this thread that sees a store after the barrier
+ * also sees all stores before the barrier.
  */
 static inline void uaio_entry_barrier(void)
 {

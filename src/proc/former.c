@@ -152,7 +152,8 @@ static uint32_t count(uint32_t since)
 }
 
 /*
- * A worker cannot take real ids or effective user and group ids.
+ * A worker never gets former real ids, or former effective user and group ids. So these
+ * must be unchanged.
  * Return: whether a and b have equal real ids, and also equal effective ids if the call
  * needs all ids.
  */
@@ -198,8 +199,9 @@ static int take(const struct uaio_attributes *wanted,
  * Prepare a system call for a request that was submitted before a change of ids. If the
  * call needs file ids, take the former ones. Otherwise check that the ids which the
  * call needs are still the same.
- * Return: 0, also if the thread cannot get former ids that had all rights on files;
- * -ECANCELED if it cannot get other former ids, or they are unknown.
+ * Return: 0; -ECANCELED if the thread cannot get the former ids, or they are unknown.
+ * But if the former ids had all rights on files, the call may use the new ids: return
+ * 0.
  */
 static int go_back(uint32_t since, enum uaio_former_need need,
 		   bool is_of_process, struct uaio_former_call *call)
@@ -348,8 +350,8 @@ void uaio_former_start(void)
 	struct uaio_attributes attributes;
 
 	/*
-	 * relaxed: if another thread changes the ids while the library starts, the change
-	 * counts as earlier
+	 * relaxed: if another thread changes the ids while the library starts, the
+	 * change counts as made before the start
 	 */
 	if (load_relaxed(&uaio_former_is_watched) ||
 	    !uaio_attributes_ask(&attributes) ||

@@ -19,9 +19,9 @@
  *       ids. If a call does not end, a change that may give rights fails with EAGAIN.
  *   F3  No call that depends on ids begins during a change.
  *
- * Calls are counted once the program has changed the ids of all threads, or is able to
- * do so without having all rights. Counting ends once the program has given up its
- * rights for good.
+ * Workers' calls are counted once the program has changed the ids of all threads. They
+ * are also counted if the program lacks some rights on files, but may change its ids.
+ * Counting ends once the program has given up its rights for good.
  *
  * Tested by test/identity and test-former.c.
  */
@@ -45,12 +45,12 @@ enum uaio_former_need {
 	UAIO_NEEDS_NO_IDS,
 	/*
 	 * real ids, which the kernel attaches to a sent message (SCM_CREDENTIALS); a
-	 * worker cannot take these
+	 * worker never gets former real ids
 	 */
 	UAIO_NEEDS_REAL_IDS,
-	/* real and effective ids; a worker cannot take these */
+	/* real and effective ids; a worker never gets former ones */
 	UAIO_NEEDS_ALL_IDS,
-	/* ids and rights for files; a worker can take these */
+	/* ids and rights for files; a worker gets the former ones */
 	UAIO_NEEDS_FILE_IDS,
 };
 
@@ -155,7 +155,8 @@ void uaio_former_change_end(bool is_of_process, bool has_changed,
 void uaio_former_start(void);
 
 /*
- * Called in a child of fork(): no other thread makes a call or changes ids there.
+ * Called in a child of fork(): reset the counts, because no other thread makes a call
+ * or changes ids there.
  */
 void uaio_former_forget(void);
 

@@ -42,8 +42,8 @@ uint64_t uaio_handlers_deferrable(void)
 enum {
 	NR_SIGNALS = 65,
 	/*
-	 * How many bytes the stack pointer of a sleeping thread may be below, or above,
-	 * the frame that the wait has recorded.
+	 * A thread counts as sleeping only if its stack pointer is at most this many
+	 * bytes below, or above, the frame that the wait has recorded.
 	 */
 	FRAMES_BELOW = 8192,
 	FRAMES_ABOVE = 512,

@@ -64,7 +64,7 @@ static bool is_mine(const struct known *known)
 
 static void take_new_number(void)
 {
-	/* relaxed: no other data are published with the number */
+	/* relaxed: no other data are published with the number of the new identity */
 	uaio_entry.identity = add_relaxed(&last_identity, 1) + 1;
 }
 
@@ -137,8 +137,8 @@ static bool is_known(uint32_t *ret_nr_process_changes)
 }
 
 /*
- * Record the calling thread's attributes before a change, so that the thread gets its
- * number again if it changes back.
+ * Record the calling thread's attributes before it changes its identity. If the thread
+ * changes back, it then gets its former identity again.
  */
 static void note_mine(void)
 {
@@ -198,7 +198,7 @@ void uaio_identities_prove(void)
 		return;
 	if (may_change()) {
 		/*
-		 * Record which attributes belong to this thread's number, to notice
+		 * Record which attributes belong to this thread's identity, to notice
 		 * later changes.
 		 */
 		note_mine();
@@ -227,7 +227,7 @@ static void forget_all(void)
 void uaio_identity_changed(enum uaio_identity_change change)
 {
 	uaio_entry.is_sure = 1;
-	/* relaxed: the number orders no other data */
+	/* relaxed: no other data are published with the domain's number */
 	if (change == UAIO_CHANGED_DOMAIN)
 		uaio_entry.domain = add_relaxed(&last_domain, 1) + 1;
 	/*

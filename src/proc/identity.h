@@ -15,7 +15,8 @@
  *   I2  After each change the library queries the thread's attributes: ids, groups,
  *       capabilities, I/O priority. A thread that changes back gets its former number
  *       again. If an attribute changes that cannot be queried, the thread gets a new
- *       domain: a part of its identity that no other thread joins.
+ *       domain. A domain is a part of the identity that only threads created later can
+ *       share, by inheritance.
  *   I3  A number is never reused for another identity.
  *   I4  If a function of the C library changes all threads, such as setuid(), all
  *       threads keep their numbers. The library forgets the attributes that it recorded
@@ -128,8 +129,8 @@ enum uaio_identity_change {
 void uaio_identity_changed(enum uaio_identity_change change);
 
 /*
- * Compare the calling thread's attributes with those recorded for its number. If they
- * differ, give the thread another number. Unless identities are unproved, a thread is
+ * Compare the calling thread's attributes with those recorded for its identity. If they
+ * differ, give the thread another identity. Unless identities are unproved, a thread is
  * checked only once, and only if the C library may have created it by itself.
  * Context: identities may differ; inside the library; no lock is held.
  */
@@ -191,9 +192,9 @@ bool uaio_attributes_may_change(const struct uaio_attributes *attributes);
 bool uaio_attributes_have_all(const struct uaio_attributes *attributes);
 
 /*
- * Return: whether a call on files has no more rights with attributes a than with b: the
- * file system ids and the groups are equal, and a has no effective capability that b
- * lacks.
+ * Return: whether a call on files has no more rights with *a than with *b. The file
+ * system ids and the groups must be equal, and *a must have no effective capability
+ * that *b lacks.
  */
 bool uaio_attributes_are_within(const struct uaio_attributes *a,
 				const struct uaio_attributes *b);

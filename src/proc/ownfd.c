@@ -183,9 +183,9 @@ static int keep_new(make_fn *make, mode_t type, void *arg, int flags,
 		return -EMFILE;
 	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
 	/*
-	 * relaxed: uaio_ownfds_settle() may still read 0 after this store. That happens
-	 * only in a thread that closes a descriptor which it has not opened (ownfd.h,
-	 * I2).
+	 * relaxed: uaio_ownfds_settle() may still read 0 after this store, but only in
+	 * a thread that closes a descriptor which it has not opened. ownfd.h (I2)
+	 * allows for this case.
 	 */
 	store_relaxed(&own.is_making, 1);
 	for (unsigned i = 0; i < TRIES && fd == -ESTALE; i++)
@@ -232,7 +232,7 @@ void uaio_ownfds_settle(void)
 {
 	/*
 	 * relaxed: only a thread that closes a descriptor which it has not opened may
-	 * still read 0 (keep_new())
+	 * still read 0. ownfd.h (I2) allows for this case.
 	 */
 	if (likely(!load_relaxed(&own.is_making)))
 		return;
@@ -289,7 +289,9 @@ void uaio_ownfd_give_up(int fd)
 	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
 }
 
-/* Return: how many descriptors the library may have open. */
+/*
+ * Return: up to how many open descriptors the library may open further optional ones.
+ */
 static uint64_t share_of_limit(void)
 {
 	enum { SHARE = 8, SHARE_MIN = 8, USUAL_LIMIT = 1024 };

@@ -34,8 +34,9 @@ static struct {
 /*
  * The descriptors on which this thread waits in uaio_poller_wait(). If a handler leaves
  * the wait by siglongjmp(), these variables stay set, and the thread's next wait finds
- * them. serial tells one wait of the thread from the next. These are two variables, not
- * a struct, since GCC aligns 16 bytes by 16, which may leave a hole in the static TLS.
+ * them. `serial` differs between two waits of one thread that follow each other. These
+ * are two variables, not a struct, since GCC aligns 16 bytes by 16, which may leave a
+ * hole in the static TLS.
  */
 static _Thread_local struct uaio_poller_fds *waiting_on /* shares; or NULL */
 	__attribute__((tls_model("initial-exec")));
@@ -329,7 +330,7 @@ static int wait_by_poll(int epoll, struct epoll_event *ret_events, int max,
 
 	/*
 	 * If RLIMIT_NOFILE is 0, ppoll() fails with EINVAL and does not check the
-	 * epoll.
+	 * epoll. So query the epoll itself.
 	 */
 	if (ret < 0 && ret != -EINVAL)
 		return ret;

@@ -48,10 +48,16 @@ struct uaio_poller_fds {
 	int epoll; /* owns */
 	int wake;  /* owns */
 
-	/* under lock: new waits are counted in nr_waiting[side] */
+	/*
+	 * under lock: new waits are counted in nr_waiting[side]; when a descriptor
+	 * moves to another number, `side` changes from 0 to 1, or back
+	 */
 	uint32_t side;
 	uint32_t nr_waiting[2]; /* atomic: waits on each side */
-	/* atomic: how many references the poller, waits and moves hold */
+	/*
+	 * atomic: number of references: one of the poller, one of each wait, and one of
+	 * each move of a descriptor to another number
+	 */
 	uint32_t nr_refs;
 };
 
@@ -89,8 +95,8 @@ void uaio_poller_init(struct uaio_poller *poller);
 void uaio_poller_fini(struct uaio_poller *poller);
 
 /*
- * Open the poller, if it is not open. Only threads of the program call this: the
- * program may be closing all descriptors while a thread of the library runs.
+ * Open the poller, if it is not open. Only threads of the program call this (ownfd.h,
+ * I1).
  * Return: 0; or the error of opening the descriptors, such as -EMFILE.
  */
 int uaio_poller_open(struct uaio_poller *poller);
@@ -124,7 +130,7 @@ int uaio_poller_ctl(struct uaio_poller *poller, int op, int fd, uint32_t events,
  */
 bool uaio_poller_has(struct uaio_poller *poller, int fd);
 
-/* Like uaio_poller_ctl(), for the epoll of inner instead of a file. */
+/* Like uaio_poller_ctl(), for the epoll of the poller `inner` instead of a file. */
 int uaio_poller_nest(struct uaio_poller *poller, int op,
 		     struct uaio_poller *inner, uint64_t data);
 

@@ -177,8 +177,8 @@ void uaio_engine_unlock_state(void)
  * The signal mask that the forking thread had before fork(). Signals are blocked during
  * fork(): while fork() copies the descriptor table, the library must neither open nor
  * close descriptors, so that the child can close them all. Known gap: a handler may
- * interrupt the library while the library opens a descriptor, and fork. The child then
- * keeps this descriptor until it executes another program.
+ * call fork() when it has interrupted the library, which was opening a descriptor. The
+ * child then keeps this descriptor until it executes another program.
  */
 static uint64_t forking_mask;
 
@@ -203,8 +203,9 @@ static void before_fork(void)
 		return;
 	/*
 	 * Block signals: once uaio_enter() has succeeded, the library would not notice
-	 * that a handler closes a descriptor. Block them before uaio_enter(), since
-	 * inside the library the mask may be that of a deferred handler (handlers.h).
+	 * that a handler closes a descriptor. Block them before uaio_enter(), since a
+	 * deferred handler changes the thread's signal mask inside the library
+	 * (handlers.h).
 	 */
 	(void)sys_sigmask(SIG_BLOCK, &all, &mask);
 	uaio_entry.forking.is_quiesced = uaio_enter();

@@ -67,7 +67,7 @@ uint32_t uaio_engine_start_nr(void);
 
 /*
  * Return: like uaio_engine_is_of_process(), but also true before the library has
- * recorded its process.
+ * recorded the id of its process.
  */
 bool uaio_engine_is_owner(void);
 

@@ -47,8 +47,8 @@ void uaio_table_init(void)
 /*
  * Record this thread's id, and in the lowest bit whether the thread's descriptor table
  * is not the library's. If the recorded id is not the thread's own, the thread has
- * inherited a copy of the record. Such a thread is in a child of fork(), or was made by
- * a bare clone() and may share its creator's memory.
+ * inherited the record, by fork() or a bare clone(). Then the library tests the
+ * thread's table again.
  */
 static void note(bool is_other)
 {

@@ -89,7 +89,7 @@ bool uaio_table_is_only_mine(void);
 /*
  * Make system call nr, which gives this thread a table of its own. Then close the
  * copies of the library's descriptors in the new table.
- * Return: the result of the system call; -ENOMEM.
+ * Return: the result of the system call; -ENOMEM if the agent cannot be started.
  */
 long uaio_table_part(long nr, const long args[3]);
 
@@ -97,7 +97,7 @@ long uaio_table_part(long nr, const long args[3]);
  * Called before this thread creates a thread with a table of its own. The new table is
  * a copy of this thread's table, and also has copies of the library's descriptors,
  * which stay open there.
- * Return: 0 or -ENOMEM.
+ * Return: 0; -ENOMEM if the agent cannot be started.
  */
 int uaio_table_expect(void);
 

@@ -142,8 +142,8 @@ static void a_call_gains_no_rights(void **state)
 		uaio_former_begin(since[1], UAIO_NEEDS_FILE_IDS, false, &call),
 		-ECANCELED);
 	/*
-	 * A worker cannot take effective ids, so this call is refused. The real ids are
-	 * still the same, so a call that needs only real ids is allowed.
+	 * A worker never gets former effective ids, so this call is refused. The real
+	 * ids are still the same, so a call that needs only real ids is allowed.
 	 */
 	assert_int_equal(begin(since[1], UAIO_NEEDS_ALL_IDS, &call),
 			 -ECANCELED);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the library's own descriptors: the program replaces a new descriptor of the
- * library while the descriptor still has its low number. The program uses system calls
- * that the library does not see.
+ * Tests that the library never uses or closes the program's file, although the program
+ * puts it in the place of a new descriptor of the library. The program does this by
+ * system calls that the library does not see.
  */
 #undef NDEBUG
 #include "proc/ownfd.h"

@@ -24,9 +24,10 @@
 
 enum {
 	/*
-	 * The deepest call chain of the library, for a segment of many vectors, needs
-	 * 20 KiB. The stack is larger because the program's thread-local storage is on
-	 * it, too, and the C library's setuid() runs a signal handler on it.
+	 * The deepest call chain of the library needs 20 KiB: it executes a segment
+	 * (split/) of a request with many vectors. The stack is larger because the
+	 * program's thread-local storage is on it, too, and the C library's setuid()
+	 * runs a signal handler on it.
 	 */
 	STACK_BYTES = 256 << 10,
 	NR_WORDS = UAIO_CPUS_MAX / (8 * sizeof(unsigned long)),
@@ -194,7 +195,9 @@ void uaio_thread_follow_slowly(uint32_t *seen)
 	cpus = bound.cpus;
 	*seen = load_relaxed(&uaio_threads_nr_binds);
 	uaio_unlock(&bound.lock, UAIO_RANK_BOUND);
-	/* If this fails (EPERM, or a smaller cpuset), the thread stays where it is. */
+	/*
+	 * If this fails (EPERM, or a smaller cpuset), the thread keeps its processors.
+	 */
 	(void)sys_sched_setaffinity(0, uaio_cpus_bytes(), &cpus);
 }
 

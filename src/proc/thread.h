@@ -32,18 +32,18 @@ void uaio_threads_init(void);
 /*
  * Start a thread that runs main(arg).
  * Return: 0; -EAGAIN if the thread cannot be created. Also -EAGAIN in a child of
- * vfork(), since the thread would outlive the child in its parent's memory; and if this
- * thread, and so the new thread, has another descriptor table than the library.
+ * vfork(), since the thread would outlive the child in its parent's memory. Also
+ * -EAGAIN if this thread's descriptor table is not the library's, since the new thread
+ * would inherit this table.
  * Context: any thread. It may hold only a lock under which it records that the new
  * thread exists.
  */
 int uaio_thread_start(void *(*main)(void *), void *arg);
 
 /*
- * Start a thread for the client, which runs main(arg). It has the attributes attr or
- * the default attributes. It is detached unless attr says otherwise, blocks all
- * signals, and has its creator's descriptor table. uaio_threads_count() does not count
- * it.
+ * Start a thread for the client. The thread runs main(arg), and has the attributes
+ * *attr; if attr is NULL, it is detached. The thread blocks all signals, and has its
+ * creator's descriptor table. uaio_threads_count() does not count the thread.
  * Return: 0; -EAGAIN if the thread cannot be created, and in a child of vfork().
  */
 int uaio_thread_start_for_client(void *(*main)(void *), void *arg,
@@ -75,8 +75,8 @@ struct uaio_thread_counts {
 void uaio_threads_count(struct uaio_thread_counts *ret_counts);
 
 /*
- * Also count the threads in *where, for other processes to read; NULL: count them
- * nowhere else. Called when the library starts, before it has threads.
+ * From now on keep a second copy of the counts in *where, for other processes to read;
+ * NULL: no copy. Called when the library starts, before it has threads.
  */
 void uaio_threads_tell(struct uaio_thread_counts *where);
 
