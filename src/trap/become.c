@@ -237,8 +237,8 @@ static const char *begin(const struct uaio_trap_start *start)
 		      (long)self->length, (long)&self->selector, 0) < 0)
 		return "syscall user dispatch is refused";
 	/*
-	 * The program starts with the signal mask that this thread has now, without
-	 * SIGSYS.
+	 * The program starts with the signal mask that this thread has now, but never
+	 * with SIGSYS blocked.
 	 */
 	uaio_trap_block(self);
 	self->is_inside = 1;

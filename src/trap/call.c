@@ -322,7 +322,7 @@ static long start_child(struct uaio_trap_thread *self, long nr, const long a[6])
 	const uint64_t usual = self->target;
 	long ret;
 
-	/* Enable the alternate stack again, also for the child; block all signals. */
+	/* Enable the alternate stack, as the child inherits it; block all signals. */
 	if (self->is_off_alternate)
 		uaio_trap_return_alternate(self);
 	switch (nr) {
@@ -376,7 +376,7 @@ static long filter(long nr, const long a[6])
 static long control(struct uaio_trap_thread *self, const long a[6])
 {
 	switch (a[0]) {
-	/* the error of a kernel without syscall user dispatch */
+	/* fail like a kernel without syscall user dispatch */
 	case SET_DISPATCH: return -EINVAL;
 	case PR_SET_SECCOMP: return filter(SYS_prctl, a);
 	case PR_SET_SECUREBITS: return calls.ops->call(SYS_prctl, a);
@@ -573,7 +573,7 @@ static long answer(int low, const long a[6])
 
 	(void)low;
 	uaio_trap_look(self);
-	/* If a fault's handler (signal.h, I3) has ended, use the whole stack again. */
+	/* After a fault's handler (signal.h, I3), use the library's whole stack again. */
 	if (unlikely(self->nested_below) && !uaio_trap_is_nested(self)) {
 		self->stack = self->top;
 		self->nested_below = 0;

@@ -17,8 +17,8 @@
 #include "trap/trap.h"
 
 /*
- * exe: the path of the program; NULL if unknown. The caller may not move or free ops or
- * exe later.
+ * Called before the program starts: prepare to answer its system calls. exe: the path
+ * of the program; NULL if unknown. The caller may not move or free *ops or *exe later.
  */
 void uaio_trap_calls_begin(const struct uaio_trap_ops *ops, const char *exe);
 

@@ -5,8 +5,9 @@
  * This process got variables of the dynamic loader (LD_PRELOAD and others). If they are
  * passed on unchanged, they make a new program load the library, too. If another C
  * library's loader started this program, become.c has hidden the variables from the
- * program. The environment is in the program's memory. If this memory cannot be read,
- * the library passes the execve() on, so that the kernel reports the error.
+ * program. Then the library restores them in the environment that the program passes to
+ * execve(). If the memory of this environment cannot be read, the kernel's execve()
+ * reports the error.
  *
  * Context: async-signal-safe, also in a child of vfork(); only
  * uaio_trap_environ_begin() is not.
@@ -25,7 +26,10 @@
 
 enum {
 	PAGE = 4096,
-	/* the greatest number of variables of the loader */
+	/*
+	 * if this process got more variables of the loader, no executed program gets
+	 * the trap
+	 */
 	VARIABLES_MAX = 32,
 };
 

@@ -64,7 +64,10 @@ struct uaio_trap_environ {
 	bool is_served;
 };
 
-/* envp: the environment that the process got at its start. */
+/*
+ * Record the loader's variables. envp: the environment that the process got at its
+ * start.
+ */
 void uaio_trap_environ_begin(char **envp);
 
 /*

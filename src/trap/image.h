@@ -13,7 +13,7 @@
 struct uaio_trap_image {
 	/* the range of addresses of all mappings */
 	uint64_t low, high;
-	/* the distance between addresses in memory and in the file */
+	/* an address in memory minus the address that the file gives for it */
 	uint64_t bias;
 	uint64_t entry;
 	/* where the program headers are in memory */
@@ -33,7 +33,8 @@ const char *uaio_trap_image_map(const char *path, uint64_t hint,
 				struct uaio_trap_image *ret_image);
 
 /*
- * Make the checks of uaio_trap_image_map() that need no mapping, on the open file fd.
+ * Check the open file fd like uaio_trap_image_map(), but map nothing.
+ * Return: NULL if the checks succeed; otherwise the cause.
  * Context: async-signal-safe.
  */
 const char *uaio_trap_image_check(int fd);

@@ -24,8 +24,8 @@ enum {
 	MASK_BYTES = 8,
 	RED_ZONE = 128,
 	/*
-	 * the most bytes of stack that call_at_once() uses, including the functions
-	 * that it calls
+	 * call_at_once() and the functions that it calls use at most this number of
+	 * bytes of stack
 	 */
 	FRAMES_BYTES = 4096,
 };
@@ -293,9 +293,9 @@ FOREIGN static void on_trap(int sig, siginfo_t *info, void *context)
 		slot = uaio_trap_slot_of(
 			(uint64_t)uc->uc_mcontext.gregs[REG_RIP]);
 	/*
-	 * If no slot is free for this system call instruction, the thread makes the
-	 * call at the instruction itself. Later calls of the thread are not trapped
-	 * until the thread next leaves the library.
+	 * If no slot is free for this system call instruction, let the thread make the
+	 * call at the instruction itself. So the selector must stay PASS, and later
+	 * calls are not trapped until a patched call has entered and left the library.
 	 */
 	if (!slot)
 		return;

@@ -20,8 +20,9 @@
  *       under first_mask, which is the program's mask without this signal.
  *   I3  If the library causes a fault, the program's handler runs at once. System calls
  *       of that handler use the library's stack below the part in use (record->stack).
- *       This ends when the handler returns, or when the program makes a call from outside
- *       the handler, which the library recognizes by the stack pointer.
+ *       The library uses its whole stack again when the handler has returned. It also
+ *       does so when the program makes a call from outside the handler, which the stack
+ *       pointer shows.
  *
  * Tested by test/trap.
  */
@@ -109,8 +110,9 @@ void uaio_trap_call_on(struct uaio_trap_thread *self,
 	__attribute__((visibility("hidden")));
 
 /*
- * Called inside the library: disable the alternate stack in the kernel, and enable it
- * again.
+ * Called inside the library. uaio_trap_leave_alternate() disables the alternate stack
+ * in the kernel; uaio_trap_return_alternate() enables this stack again, and blocks all
+ * signals.
  */
 void uaio_trap_leave_alternate(struct uaio_trap_thread *self);
 void uaio_trap_return_alternate(struct uaio_trap_thread *self);

@@ -25,9 +25,9 @@ enum {
 	/* size in bytes of the code that all slots (site.h) share */
 	CODE_BYTES = PAGE,
 	HOP_BYTES = 16,
-	/* the greatest number of mappings whose code may be changed */
+	/* the library changes code in at most this number of mappings */
 	CODES_MAX = 512,
-	/* the greatest number of mappings with hops: jumps to slots (site.h) */
+	/* there are at most this number of arrays of hops (jumps to slots, site.h) */
 	HOPS_MAX = 8,
 	STEP = 1 << 24,
 	HINTS = 96,
@@ -150,7 +150,8 @@ static bool is_within_reach(uint64_t start, uint64_t end, uint64_t low,
 }
 
 /*
- * Return: mapped memory that a jump from any code in [low, high) reaches; or NULL.
+ * Return: new memory for hops, so near that a jump from any code in [low, high) reaches
+ * it; or NULL.
  */
 static uint8_t *near_memory(size_t bytes, uint64_t low, uint64_t high)
 {
@@ -374,9 +375,10 @@ FOREIGN static size_t padding_at(const uint8_t *code, size_t room)
 }
 
 /*
- * How a site (syscall instruction) reaches its slot. `padding` is padding after a
- * function, for a long jump to a hop. If a short jump from the site does not reach
- * `padding`, `relay` is for a second short jump.
+ * How a site (syscall instruction) reaches its slot. The site gets a short jump to
+ * `padding`, which is padding after a function. There a long jump leads to the slot's
+ * hop (site.h). If `padding` is too far for one short jump, the site's jump leads to
+ * `relay`, and a second short jump leads from there to `padding`.
  */
 struct way {
 	uint8_t *padding;
@@ -393,7 +395,8 @@ FOREIGN static bool is_near(const uint8_t *from, const uint8_t *to)
 }
 
 /*
- * Find padding for the jumps that lead from the site (syscall instruction) to a hop.
+ * Find padding for the jumps that lead from the site (syscall instruction) to the
+ * slot's hop (site.h).
  * Return: whether padding was found.
  */
 FOREIGN static bool find_way(uint8_t *site, struct way *way)

@@ -89,8 +89,8 @@ int uaio_trap_pid(void)
 }
 
 /*
- * Fill in the thread-local values of the calling thread, which is the record's donor
- * (thread.h). stack: the top of the stack for the library.
+ * Fill in the record *thread. The calling thread is its donor (thread.h). stack: the
+ * top of the stack for the library.
  */
 static void fill(struct uaio_trap_thread *thread, uintptr_t stack)
 {
@@ -246,7 +246,7 @@ static bool is_thread(uint64_t flags)
 	return flags & CLONE_VM && !(flags & CLONE_VFORK);
 }
 
-/* Block all signals until both parent and child have returned from the call. */
+/* Block all signals until both parent and child have returned from clone(). */
 static void block(struct uaio_trap_thread *self)
 {
 	uaio_trap_block(self);
@@ -303,8 +303,9 @@ long uaio_trap_clone(struct uaio_trap_thread *self, uint64_t flags,
 		     uint64_t stack_end)
 {
 	/*
-	 * In the parent of a vfork(), forget the vfork(): the child no longer uses the
-	 * record. In the child, refuse the call: the child has no record of its own.
+	 * If this process itself called vfork(), its child no longer uses the record:
+	 * clear vforking_pid. But if this process is a child of vfork(), refuse the
+	 * call, because the child has no record of its own.
 	 */
 	if (self->vforking_pid && sys_getpid() == self->vforking_pid)
 		self->vforking_pid = 0;

@@ -97,8 +97,9 @@ struct uaio_trap_thread {
 	 */
 	uint32_t is_born;
 	/*
-	 * id of the process that has just called vfork(), or fork(); 0: none. The next
-	 * system call with this record may come from the child of this process.
+	 * vforking_pid: id of the process that has just called vfork() with this
+	 * record; 0: none. forking_pid: likewise, for fork(). The next system call with
+	 * this record may come from the child of this process.
 	 */
 	int vforking_pid, forking_pid;
 	/*

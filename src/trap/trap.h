@@ -40,8 +40,9 @@ struct uaio_trap_ops {
 	 */
 	long (*call)(long nr, const long args[6]);
 	/*
-	 * Return: whether the library must serve polling calls (poll, select,
-	 * epoll_wait) now.
+	 * Return: whether the library must serve this thread's polling call (poll,
+	 * select, epoll_wait). False if the process never made a ring, and the thread
+	 * has no requests to execute.
 	 */
 	bool (*polls)(void);
 	/* Called just before the process ends. */
@@ -53,7 +54,7 @@ struct uaio_trap_start {
 	const char *path;
 	char **argv;
 	char **envp;
-	/* the caller must not move or free this later */
+	/* the caller must not move or free *ops later */
 	const struct uaio_trap_ops *ops;
 };
 
