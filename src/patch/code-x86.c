@@ -20,11 +20,12 @@ enum {
 };
 
 /*
- * How entry.S saves the vector registers. Usually one instruction (member `how`) saves
- * all registers of `mask`. If quick is not 0, entry.S first reads by xgetbv which
- * components are in use. If no component of the mask `upper` is in use, entry.S saves
- * xmm0 to xmm15 one by one, which is faster. If quick is 2, and a component of the mask
- * `rest` is in use, entry.S also saves zmm16 to zmm31 and the mask registers.
+ * How entry.S saves the vector registers. If `quick` is 0, one instruction (`how`)
+ * saves all registers of `mask`. Otherwise entry.S first reads by xgetbv which
+ * components are in use. If a component of `upper` is in use, entry.S proceeds as if
+ * `quick` were 0. If not, entry.S saves xmm0 to xmm15 one by one, which is faster. If
+ * `quick` is 2, and a component of `rest` is in use, entry.S then also saves zmm16 to
+ * zmm31 and the mask registers.
  */
 struct {
 	uint32_t mask; /* components for xsave */

@@ -46,8 +46,8 @@ void uaio_region_add(const struct uaio_region *region);
 bool uaio_region_number_of(uintptr_t target, uint32_t *ret_nr);
 
 /*
- * uaio_region_is_in() returns whether addr is in the object; uaio_region_is_in_ours(),
- * whether the library's own code is in the object.
+ * uaio_region_is_in() returns whether addr is in a segment of the loaded object.
+ * uaio_region_is_in_ours() returns whether the object is this library.
  */
 bool uaio_region_is_in(const struct dl_phdr_info *object, uintptr_t addr);
 bool uaio_region_is_in_ours(const struct dl_phdr_info *object);
@@ -79,7 +79,8 @@ void uaio_code_put_site(uint8_t *slot, const uint8_t *region,
 			const struct uaio_site *site);
 
 /*
- * Write the trampoline to which the loader's empty function (patch.h, I1) will jump.
+ * Write the trampoline to which the loader's function for debuggers (patch.h, I1) will
+ * jump.
  */
 void uaio_code_put_hook(uint8_t *slot, const uint8_t *region);
 

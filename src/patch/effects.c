@@ -198,8 +198,8 @@ static uint16_t writes_group(const struct uaio_insn *insn)
 }
 
 /*
- * Return: the registers that an instruction below 0x40 changes: add, `or`, adc, sbb,
- * `and`, sub or xor, but not cmp.
+ * Return: the registers that an instruction with an opcode below 0x40 changes: add,
+ * `or`, adc, sbb, `and`, sub or xor, but not cmp.
  */
 static uint16_t writes_arithmetic(const struct uaio_insn *insn)
 {

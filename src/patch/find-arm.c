@@ -14,7 +14,8 @@
 enum {
 	/*
 	 * The search follows all paths only in this many functions. In other functions
-	 * it finds an svc only directly after the mov of the system call's number.
+	 * it finds an svc only if no branch is between the mov of the number and the
+	 * svc.
 	 */
 	FUNCTIONS_MAX = 64,
 };

@@ -194,7 +194,7 @@ enum {
 	STEPS_MAX = 8,
 	/* how many branches from other code into a function are recorded at most */
 	ENTRIES_MAX = 256,
-	/* size of a part of code to be searched, where the unwind table has no entry */
+	/* without an unwind entry: bytes searched after a mov, or before a `syscall` */
 	SWEEP_BYTES = 4096,
 	REX_B = 0x41,
 };
@@ -342,10 +342,10 @@ static uaio_insn_regs set_by(const uint8_t *mov)
 }
 
 /*
- * The mov sets a register to a number, and not all paths through the code from mov to
- * end are known. Count the calls that may use this number. Unknown paths may lead to
- * the code after a jump: there the register may have the number again. If the effects
- * of an instruction are not known, assume that the register keeps the number.
+ * The mov sets a register to a number, and not all paths from `mov` to `end` are known.
+ * Count the calls that may use this number. Unknown paths may lead to the code after a
+ * jump: there the register may have the number again. If the effects of an instruction
+ * are not known, assume that the register keeps the number.
  */
 static void sweep(struct search *search, uintptr_t mov, uintptr_t end)
 {

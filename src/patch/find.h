@@ -9,11 +9,12 @@
  * (.eh_frame_hdr) names. If the table has no entry for the function, the search follows
  * the code of the whole object (reach.h).
  *
- * In a function with several calls, the number may first be in another register than
- * eax. Then a site consists of whole instructions before the `syscall`; if the jump
- * needs more bytes, the `syscall` is part of the site. The number must be known on all
- * paths to the call, and no branch may lead into the site (flow.h). Otherwise the site
- * is not patched. In code without an unwind entry, such sites are never patched.
+ * In a function with several calls, the mov may set another register, which is later
+ * copied to eax. Then a site consists of whole instructions before the `syscall`; if
+ * the jump needs more bytes, the `syscall` is part of the site. The number must be
+ * known on all paths to the call, and no branch may lead into the site (flow.h).
+ * Otherwise the site is not patched. In code without an unwind entry, such sites are
+ * never patched.
  *
  * On aarch64 a site is only the `svc` instruction, which is as long as a branch. The
  * trampoline reads the number of the call at run time, so the search need not find it.

@@ -14,12 +14,12 @@
  *       objects are patched before their constructors run: when the dynamic loader has
  *       mapped an object, it calls an empty function for debuggers (_dl_debug_state). The
  *       library patches that function as well.
- *   I2  The library replaces code that other threads may execute by one store of an
- *       aligned eight-byte word, or not at all. Other threads may execute an object's code
- *       if the object was loaded before the library, and the process already has other
- *       threads. In such code the library replaces only one instruction, as a thread may
- *       be between two instructions. No thread executes the code of an object that is just
- *       being loaded.
+ *   I2  If other threads may execute some code, the library replaces this code by one
+ *       store of an aligned eight-byte word, or not at all. Other threads may execute
+ *       an object's code if the object was loaded before the library, and the process
+ *       already has other threads. In such code the library replaces only one
+ *       instruction, as a thread may be between two instructions. No thread executes
+ *       the code of an object that is just being loaded.
  *   I3  Code stays executable while it is written. If the system forbids memory that is
  *       both writable and executable, nothing is patched.
  *   I4  The library's own code is not patched.

@@ -10,8 +10,9 @@
  *       those that instructions compute, and those in jump tables. Such an address counts
  *       as code only if all instructions from there to the ends of the function are
  *       known, and overlap no instruction that was found before.
- *   I2  A jump table does not say how many entries it has. It ends where another table or
- *       other data begins whose address an instruction computes.
+ *   I2  A jump table does not say how many entries it has. The search ends it at the
+ *       next address that an instruction computes, because another table or other data
+ *       may begin there.
  *   I3  The object names functions, for example by symbols. If these lead to
  *       instructions that overlap, all code of the object counts as unknown.
  *

@@ -236,9 +236,9 @@ static void add_entry(struct scan *scan, uintptr_t from, uintptr_t target)
 }
 
 /*
- * Return: whether the instructions from start on lead to the stray. If so, the stray
+ * Return: whether the instructions from `start` on lead to the stray. If so, the stray
  * (struct stray) is code, and may make any system call. If an instruction on the way is
- * not known, start is the address of data. Addresses that were visited before are not
+ * not known, `start` is the address of data. Addresses that were visited before are not
  * followed again.
  */
 static bool leads_to(const struct stray *stray, uintptr_t start)

@@ -13,8 +13,9 @@
  *       `int $0x80` and `sysenter`. Code is assumed to come from a compiler: functions
  *       preserve callee-saved registers, and no branch leads into the middle of an
  *       instruction.
- *   I2  Bytes outside the functions of the unwind table count as data, if no branch, call,
- *       computed address or name leads to them.
+ *   I2  Bytes outside the functions of the unwind table count as code if a branch or
+ *       call leads to them, an instruction computes their address, or the object names
+ *       it (reach.h). Otherwise they count as data.
  *   I3  The first query scans all objects; later queries scan only objects that were
  *       loaded since the last one.
  *   I4  When an object is unloaded, its system calls stay in the result: a thread may have

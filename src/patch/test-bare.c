@@ -78,9 +78,9 @@ __asm__(".section .rodata\n.balign 4\n"
 	"table: .long first - table, second - table\n");
 
 /*
- * Two jump tables, the second directly after the first. The search must not read
- * entries of the second table as entries of the first: they would lead into data, whose
- * bytes would be decoded up to the middle of a real instruction.
+ * Two jump tables, the second directly after the first. The search must not read an
+ * entry of the second table as an entry of the first: it would lead to data, and the
+ * data, decoded as instructions, would overlap a real instruction.
  */
 FUNCTION(bare_beside, "mov %rcx, %r10\n mov %edi, %eax\n and $1, %eax\n"
 		      "lea beside(%rip), %r11\n"

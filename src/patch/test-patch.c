@@ -467,7 +467,10 @@ static void an_object_is_changed_before_its_constructors_run(void **state)
 		assert_false(calls.has_any);
 		assert_int_equal(calls.words[425 / 64], 3ul << 425 % 64);
 		assert_false(uaio_patch_has_left(at_start));
-		/* The next dlopen() may map the object at this address, or at another. */
+		/*
+		 * The next dlopen() may map the object at the same address: the library
+		 * must patch it again.
+		 */
 		assert_int_equal(dlclose(module), 0);
 	}
 }

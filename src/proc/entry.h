@@ -69,7 +69,7 @@ struct uaio_entry {
 	uint32_t table;
 	/*
 	 * for robust.c: the value of uaio_engine_start_nr() when `tid` and `robust`
-	 * were set
+	 * were set; in a child of fork() these two are out of date
 	 */
 	uint32_t robust_since;
 	uint32_t tid;

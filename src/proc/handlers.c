@@ -126,7 +126,8 @@ static bool defer(int sig, const siginfo_t *info, void *context)
 	/*
 	 * Several signals may arrive at once: each interrupts the library's handler for
 	 * the previous one. These handlers run in reverse order, so the handler for the
-	 * first signal runs last, and only it sees the thread's own mask.
+	 * first signal runs last. Only this handler sees the thread's own mask, so the
+	 * last store to deferred_mask is right.
 	 */
 	deferred_mask = *mask;
 	deferred_let_in |= BIT(sig);

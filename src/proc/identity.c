@@ -122,7 +122,8 @@ static void compare(void)
 }
 
 /*
- * Return: whether the library remembers the attributes of the calling thread's number.
+ * Return: whether the library remembers the attributes of the calling thread's
+ * identity.
  */
 static bool is_known(uint32_t *ret_nr_process_changes)
 {

@@ -312,8 +312,9 @@ int uaio_thread_take_ioprio(int ioprio)
 	if (old < 0 || sys_ioprio_set(ioprio) < 0)
 		return -1;
 	/*
-	 * By default, old kernels return a priority level without a class, but refuse
-	 * to set one. In this case 0 restores the default.
+	 * For a thread with the default priority, old kernels return a level without a
+	 * class, but refuse to set a level without a class. In this case 0 restores the
+	 * default.
 	 */
 	return old >> CLASS_SHIFT ? old : 0;
 }

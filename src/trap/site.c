@@ -68,7 +68,7 @@ extern const uint8_t __ehdr_start[] __attribute__((visibility("hidden")));
 
 extern uint64_t uaio_trap_deliver_at __attribute__((visibility("hidden")));
 
-/* is_changing is an atomic that serves as the lock of the other members. */
+/* The atomic variable is_changing is the lock of the other members. */
 static struct {
 	uint32_t is_changing;
 	unsigned nr_hops, nr_codes;
