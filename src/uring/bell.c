@@ -56,8 +56,8 @@ void uaio_uring_bell_init(struct uaio_uring *ring)
 }
 
 /*
- * The list of due rings, whose bells must be compared with their completions (bell.h,
- * I6)
+ * The list of due rings. A thread that is about to poll checks each of their bells: is
+ * it readable exactly if the ring has completions (bell.h, I6)?
  */
 
 static void make_due_locked(struct uaio_uring *ring)
@@ -145,8 +145,8 @@ static void hush_locked(struct uaio_uring *ring)
 void uaio_uring_bell_expect_locked(struct uaio_uring *ring)
 {
 	/*
-	 * relaxed: the poster publishes the tail after this store, and a client that
-	 * then updates the bell (bell.h, I2) has acquired that tail
+	 * relaxed: the poster publishes the tail after this store. So a client that
+	 * sees the completion also sees UNSURE when it settles the bell (bell.h, I2).
 	 */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_UNSURE);
 	make_due_locked(ring);
@@ -177,8 +177,7 @@ static void settle_locked(struct uaio_uring *ring)
 }
 
 /*
- * Return: whether the bell matches the ring: it is rung exactly if the ring has
- * completions.
+ * Return: whether the bell is settled: rung exactly if the ring has completions.
  */
 static bool is_settled(struct uaio_uring *ring)
 {
@@ -193,8 +192,8 @@ static bool is_settled(struct uaio_uring *ring)
 }
 
 /*
- * Make the ring's bell match its completions. The ring has a bell. The caller uses the
- * ring (ring.h, I4).
+ * Settle the ring's bell: make it readable exactly if the ring has completions. The
+ * ring has a bell. The caller uses the ring (ring.h, I4).
  */
 static void settle(struct uaio_uring *ring)
 {
@@ -206,9 +205,9 @@ static void settle(struct uaio_uring *ring)
 }
 
 /*
- * Make the bell of a due ring match its completions, and remove the ring from the list
- * if possible (bell.h, I6). Caller holds the list's lock. before: the preceding ring,
- * as in remove_due_locked().
+ * Settle the bell of a due ring: make it readable exactly if the ring has completions.
+ * Then remove the ring from the list if possible (bell.h, I6). Caller holds the list's
+ * lock. before: the preceding ring, as in remove_due_locked().
  * Return: whether the ring stays in the list.
  */
 static bool settle_due(struct uaio_uring *ring, struct uaio_uring *before)
@@ -220,8 +219,8 @@ static bool settle_due(struct uaio_uring *ring, struct uaio_uring *before)
 	add_relaxed(&uaio_uring_bells_nr_settled, 1);
 #endif
 	/*
-	 * relaxed: the bell matched the ring just now; a later completion makes the
-	 * ring due again
+	 * relaxed: the bell was settled just now; a later completion makes the ring due
+	 * again
 	 */
 	if (is_settled(ring) &&
 	    (uaio_uring_is_shared(ring) ||
@@ -256,8 +255,7 @@ void uaio_uring_bell_fini(struct uaio_uring *ring)
 	if (load_relaxed(&ring->bell) < 0)
 		return;
 	/*
-	 * Take both locks: another thread may be moving the bell, or updating it to
-	 * match the ring.
+	 * Take both locks: another thread may be moving the bell, or settling it.
 	 */
 	uaio_lock(&due_lock, UAIO_RANK_BELLS);
 	uaio_queue_lock(&ring->queue);
@@ -385,7 +383,8 @@ static struct uaio_uring *get(uint32_t fd, struct uaio_uring *ring)
 }
 
 /*
- * Make the ring's bell match its completions. The caller uses the ring.
+ * Make the ring's bell if needed. Then settle it: make it readable exactly if the ring
+ * has completions. The caller uses the ring.
  * Return: the bell's descriptor; -errno if the bell cannot be made.
  */
 static int ready_bell(struct uaio_uring *ring)
@@ -418,8 +417,8 @@ struct uaio_uring_bell uaio_uring_bell_get(int fd)
 	if (fd < 0 || !uaio_uring_known((uint32_t)fd) || !enter())
 		return bell;
 	/*
-	 * The program may have closed fd unnoticed, and reused it for another file
-	 * (table.h, I4): query the kernel.
+	 * The program may have closed fd without the library's notice, and reused it
+	 * for another file (table.h, I4): ask the kernel whether fd is still the ring.
 	 */
 	uaio_uring_tab_closed((unsigned)fd, (unsigned)fd);
 	ring = get((uint32_t)fd, uaio_uring_known((uint32_t)fd));
@@ -516,8 +515,8 @@ int uaio_uring_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 	if (fd < 0 || !uaio_uring_tab_is_used() || !enter())
 		return 1;
 	/*
-	 * The program may have closed fd unnoticed, and reused it for another file
-	 * (table.h, I4): query the kernel.
+	 * The program may have closed fd without the library's notice, and reused it
+	 * for another file (table.h, I4): ask the kernel whether fd is still the ring.
 	 */
 	uaio_uring_tab_closed((unsigned)fd, (unsigned)fd);
 	ring = get((uint32_t)fd, uaio_uring_find((uint32_t)fd));

@@ -4,11 +4,11 @@
  *
  * The library selects the same buffers as the kernel. If the group is a list (kbuf.h),
  * it selects one buffer. If the group is an array, it selects enough buffers for the
- * bytes that a receive may get, or all buffers if the array has fewer. If neither a
- * limit nor the number of available bytes is known, it selects nr_had buffers: one at
- * first, and later as many as an earlier attempt needed (kbuf.h). If the limit falls
- * inside the last of several buffers, this last buffer is not selected, unless the
- * array is incremental (IOU_PBUF_RING_INC).
+ * bytes that a receive may get, or all buffers if the array has fewer. If neither the
+ * number of available bytes nor a limit of that number is known, it selects nr_had
+ * buffers: one at first, and later as many as an earlier attempt needed (kbuf.h). If
+ * these bytes end inside the last of several buffers, this last buffer is not selected,
+ * unless the array is incremental (IOU_PBUF_RING_INC).
  *
  *   I1  A receive whose system call does not block holds the lock of the ring's buffer
  *       groups from pick_to_receive() to received() (kbuf.h, I1). It consumes only the
@@ -134,8 +134,8 @@ static int choose_some(struct uaio_uring_choice *choice, uint64_t max,
 	if (grows)
 		choice->nr_had = (uint16_t)ret->nr;
 	/*
-	 * As in the kernel, an array whose last buffer ends exactly at the limit does
-	 * not count as used up.
+	 * As in the kernel, the array does not count as used up if its last buffer ends
+	 * exactly after max bytes.
 	 */
 	choice->uses_up = i == there;
 	return 0;
@@ -265,7 +265,10 @@ static bool keep(struct uaio_uring_choice *choice,
 		choice->rest = uaio_slab_get(&rests);
 	if (!choice->rest)
 		return false;
-	/* from and to may be the same array: the remaining pieces move to the front. */
+	/*
+	 * `pieces` may be the array of `rest` itself: then the remaining pieces move to
+	 * its front.
+	 */
 	copy_pieces(&choice->rest->pieces, pieces, skipped);
 	choice->state = UAIO_URING_KEPT;
 	return true;
@@ -317,13 +320,13 @@ static int pick_to_send(const struct uaio_sqe *sqe,
 			struct uaio_uring_note *note, struct uaio_pieces *ret)
 {
 	struct uaio_uring_choice *choice = &note->choice;
-	/* The length limits only the first bundle of a request. */
+	/* The length limits only the first send of a request. */
 	uint64_t max = sqe->len && !choice->has_begun ? sqe->len : INT_MAX;
 	int res;
 
 	/*
-	 * With IOSQE_ASYNC the send fails once its socket is ready: see
-	 * prep_send_bundle().
+	 * As in the kernel, a bundle with IOSQE_ASYNC fails once its socket is ready:
+	 * see prep_send_bundle().
 	 */
 	if (sqe->is_async)
 		return -ECANCELED;
@@ -346,7 +349,9 @@ static int64_t sent(struct uaio_uring_choice *choice,
 		let_go(choice);
 		return res;
 	}
-	/* As in the kernel, a send that has waited is the last of its bundle. */
+	/*
+	 * As in the kernel, a request makes no further send after one that had to wait.
+	 */
 	choice->is_last = true;
 	return keep_rest(choice, pieces, res);
 }

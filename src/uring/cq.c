@@ -64,7 +64,7 @@ static uint32_t room(const struct uaio_uring *ring, uint32_t tail)
 static void publish(struct uaio_uring *ring, uint32_t tail)
 {
 	/*
-	 * relaxed: progress must change before the tail (cq.h, I4); the release store
+	 * relaxed: `progress` must change before the tail (cq.h, I4); the release store
 	 * below and the queue's lock ensure this order
 	 */
 	store_relaxed(&ring->progress,
@@ -178,8 +178,8 @@ static void signal_eventfd(struct uaio_uring *ring, bool by_worker)
 /*
  * Write all completions of a post. The ring has room for them.
  * Return: false if a completion has flags: then it may not be the last completion of
- * its request, or must be hidden from the client. In that case the caller writes all
- * completions again by put_each().
+ * its request, or IOSQE_CQE_SKIP_SUCCESS may hide it from the client. In that case the
+ * caller writes all completions again by put_each().
  */
 static bool put_all(struct uaio_uring *ring, uint32_t tail,
 		    const struct uaio_post *post)
@@ -232,8 +232,9 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 			nr_told++;
 		}
 		/*
-		 * The second completion of a zero-copy send follows even if a broken
-		 * chain hides the first one.
+		 * The second completion of a zero-copy send follows even if the client
+		 * does not get the first one, because an earlier request broke the
+		 * chain.
 		 */
 		if (unlikely(uaio_uring_notice_of(completion, &cqe))) {
 			(void)put(ring, &tail, &cqe, no_extra);
@@ -303,9 +304,10 @@ static bool is_read_or_write(uint64_t opcode)
 }
 
 /*
- * The library's workers have executed these requests. In the kernel, the submitter
- * completes requests of a broken chain, and failed reads and writes; a worker completes
- * other requests.
+ * For IORING_REGISTER_EVENTFD_ASYNC: the kernel then signals the eventfd only if a
+ * worker completes a request. The library's workers have executed the requests of this
+ * post. In the kernel, the submitter completes requests of a broken chain, and failed
+ * reads and writes; a worker completes other requests.
  * Return: whether a worker of the kernel would complete any of these requests.
  */
 static bool ends_by_worker(const struct uaio_post *post)

@@ -64,7 +64,8 @@ static int64_t deadline_of(const struct uaio_uring *ring,
 
 /*
  * Read the wait's arguments from the ring's memory region (memmap.h).
- * Return: 0; -EINVAL: IOPOLL, or an invalid argument; -EFAULT: outside the region.
+ * Return: 0; -EINVAL: the ring has IOPOLL, or an argument is invalid; -EFAULT: the
+ * arguments are outside the region.
  */
 static int read_registered_arg(const struct uaio_uring *ring,
 			       const struct uaio_uring_enter *call,
@@ -182,7 +183,8 @@ static int await_twice(struct uaio_uring *ring, uint64_t need, int64_t min_ns,
 }
 
 /*
- * Return: whether the client is already shown the tail that ended the wait (cq.h, I5).
+ * Return: whether the posting thread has already written the tail that ended the wait
+ * to the ring, where the client reads it (cq.h, I5).
  */
 static bool is_shown(const struct uaio_uring *ring)
 {
@@ -192,7 +194,10 @@ static bool is_shown(const struct uaio_uring *ring)
 	return load_relaxed(&ring->mem.rings->cq_tail) == uaio_uring_tail(ring);
 }
 
-/* Wait until the thread that is posting has shown the client the new tail. */
+/*
+ * Wait until the posting thread has written the new tail to the ring, where the client
+ * reads it.
+ */
 static void have_shown(struct uaio_uring *ring)
 {
 	if (likely(is_shown(ring)))

@@ -173,7 +173,10 @@ int uaio_uring_prep_files_update(struct uaio_uring_entry *entry)
 		.ring = entry->ring,
 		.descriptors = raw->addr,
 	};
-	/* The kernel uses only 32 bits of the offset. */
+	/*
+	 * The offset is the number of the first slot. The kernel uses only its lower 32
+	 * bits.
+	 */
 	entry->sqe.off = (uint32_t)raw->off;
 	entry->sqe.len = raw->len;
 	uaio_uring_set_shares_files(entry->ring);

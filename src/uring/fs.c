@@ -308,7 +308,9 @@ int uaio_uring_prep_splice(struct uaio_uring_entry *entry)
 	const struct io_uring_sqe *raw = &entry->raw;
 	int ret = prep_ends(entry);
 
-	/* A ring cannot be a registered file, so only descriptors are checked. */
+	/*
+	 * Refuse rings. A ring cannot be a registered file, so check only descriptors.
+	 */
 	if (ret == 0 && raw->len && !entry->late_error &&
 	    ((!(raw->flags & IOSQE_FIXED_FILE) && is_ring(raw->fd)) ||
 	     (!(raw->splice_flags & SPLICE_F_FD_IN_FIXED) &&

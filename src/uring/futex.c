@@ -78,7 +78,8 @@ int uaio_uring_prep_futex_wait(struct uaio_uring_entry *entry)
 	if (ret < 0)
 		return ret;
 	/*
-	 * Refuse a wait for only some bits, because the library could not cancel it.
+	 * Refuse a wait for only some bits: futex_waitv(), the call that the library
+	 * can cancel (sleeper.h), does not support such a wait.
 	 */
 	if (raw->addr3 != ALL_BITS)
 		entry->late_error = -EINVAL;

@@ -185,7 +185,8 @@ static unsigned min(unsigned a, unsigned b)
 
 /*
  * Read entries of the array ahead of their use. Begin `after` positions past the next
- * buffer, and stop at the next multiple of 4096 bytes, so that all are in one page.
+ * buffer, and stop at the next multiple of 4096 bytes: then all are in one page, and
+ * one check of their memory suffices.
  */
 static void read_ahead(struct uaio_uring_group *group, unsigned after)
 {
@@ -202,7 +203,7 @@ static void read_ahead(struct uaio_uring_group *group, unsigned after)
 	nr = nr_there(group);
 	nr = nr > after ? nr - after : 0;
 	nr = min(min(nr, UAIO_URING_NR_AHEAD), min(to_page_end, to_wrap));
-	/* relaxed, all: ordered by the acquire of the tail; each entry is read once */
+	/* relaxed, all: the acquire of the tail (nr_there()) orders these loads */
 	for (unsigned i = 0; i < nr; i++)
 		group->ahead[i] = (struct uaio_uring_ahead){
 			.addr = load_relaxed(&buf[i].addr),
@@ -387,7 +388,9 @@ static int choose_locked(const struct uaio_sqe *sqe,
 	struct uaio_uring_group *group =
 		uaio_uring_group_find(choice->ring, choice->group);
 
-	/* The note may name the buffer of the previous completion: clear that. */
+	/*
+	 * The note may name the previous completion's buffer: remove this name.
+	 */
 	uaio_uring_tell_none(note);
 	if (!group)
 		return uaio_uring_no_group(sqe);

@@ -89,7 +89,10 @@ static void note_new(struct uaio_uring_group *group)
 		uaio_check_provide(provided, nr, of_entries, &entries);
 }
 
-/* Tell check/ which buffers were used since the last call of this function. */
+/*
+ * Tell check/ which buffers requests have used since the last call of this function.
+ * *ret_ended: a used buffer whose memory the program has freed.
+ */
 static void note_used(struct uaio_uring_group *group,
 		      struct uaio_check_ended *ret_ended)
 {
@@ -120,8 +123,8 @@ void uaio_uring_check_removed(struct uaio_uring_group *group)
 	struct uaio_check_ended ended;
 
 	/*
-	 * Report nothing: REMOVE_BUFFERS has removed these buffers, and no request has
-	 * selected any of them.
+	 * Ignore `ended`: no request has used these buffers, because REMOVE_BUFFERS has
+	 * removed them.
 	 */
 	note_used(group, &ended);
 }
@@ -209,8 +212,8 @@ static void note_filled(const struct uaio_sqe *sqe, int64_t res)
 void uaio_uring_checked_submitted(const struct uaio_sqe *sqe)
 {
 	/*
-	 * Requests that open a file into the table also set by_door, but their notes
-	 * are of another kind.
+	 * Check the kind: requests that open a file into the table also get here,
+	 * because they set by_door, too. Their notes are of another kind.
 	 */
 	if (sqe->word &&
 	    uaio_uring_note_of(sqe->word)->kind == UAIO_URING_NOTE_CHOICE)

@@ -284,7 +284,10 @@ static int put_array(struct uaio_uring *ring,
 
 	if (group && (group->array || group->first))
 		return -EEXIST;
-	/* The group is an empty list. The kernel, too, drops such a group first. */
+	/*
+	 * The group is an empty list: free it. As in the kernel, it is gone even if the
+	 * array cannot be made.
+	 */
 	if (group)
 		uaio_uring_group_free(ring, group);
 	ret = find_memory(ring, reg, &array);

@@ -7,10 +7,10 @@
  * into a slot of the target ring's table.
  *
  *   I1  The sender finds the target by descriptor and uses it (ring.h, I4) without
- *       holding it: two rings may send to each other at once, and the thread that holds
- *       the target may sleep. So the sender does not change nr_taken, which only the
- *       holder of the target may change. The target may end as soon as the message is
- *       posted.
+ *       holding it. Otherwise two rings that send to each other could deadlock, and the
+ *       sender would wait while the thread that holds the target sleeps. So the sender
+ *       does not change nr_taken, which only the holder of the target may change. The
+ *       target may end as soon as the message is posted.
  *   I2  If the target dies meanwhile, the message is posted, but nobody reads it.
  *
  * Tested by test-uring-msg.c.

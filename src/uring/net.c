@@ -55,7 +55,7 @@ static bool receives(const struct uaio_uring_entry *entry)
 
 /*
  * Poll the socket before the first try. With MSG_DONTWAIT the request fails with EAGAIN
- * instead, unless it is a multishot request that a kernel worker would begin
+ * instead, unless it is a multishot request with IOSQE_ASYNC, or after a drain
  * (take_shots()).
  */
 static void poll_first(struct uaio_uring_entry *entry)
@@ -68,8 +68,8 @@ static void poll_first(struct uaio_uring_entry *entry)
 }
 
 /*
- * Make the request a multishot one. If a kernel worker would begin this request, that
- * worker polls first, even with MSG_DONTWAIT. So poll first.
+ * Make the request a multishot one. With IOSQE_ASYNC or after a drain, poll first, even
+ * with MSG_DONTWAIT: the kernel's worker does so.
  */
 static void take_shots(struct uaio_uring_entry *entry)
 {
@@ -222,7 +222,9 @@ static int prep_send_bundle(struct uaio_uring_entry *entry)
 		ret = uaio_uring_check_range(raw->addr, raw->len);
 	if (ret == 0 && !(raw->flags & IOSQE_BUFFER_SELECT))
 		ret = uaio_uring_prep_own_bundle(entry);
-	/* A send that polls first waits, and so is the last of its bundle. */
+	/*
+	 * As in the kernel, a request makes no further send after one that had to wait.
+	 */
 	if (ret == 0 && entry->sqe.polls_first)
 		entry->note->choice.is_last = true;
 	return ret;
@@ -494,8 +496,8 @@ int uaio_uring_prep_recvmsg(struct uaio_uring_entry *entry)
 	args->sender_bytes = msg.msg_namelen;
 	/*
 	 * As in the kernel, a receive with room for control data is a single call,
-	 * because a second call would overwrite the control data. MSG_WAITALL does not
-	 * affect a nonblocking call.
+	 * because a second call would overwrite the control data. So remove
+	 * MSG_WAITALL, which has no effect inside the nonblocking call.
 	 */
 	if (msg.msg_controllen)
 		entry->sqe.call_flags &= ~(uint32_t)MSG_WAITALL;

@@ -3,8 +3,9 @@
  * Opening and closing: descriptors, and slots in the table of registered files
  *
  * A request that opens a file, and names a slot, first gets a descriptor from the
- * kernel. The library makes a duplicate (uaio_file_fix()), puts the duplicate into the
- * table, and closes the descriptor.
+ * kernel. The program could close this descriptor. So the library makes a private
+ * duplicate (uaio_file_fix()), puts the duplicate into the table, and closes the
+ * descriptor.
  *
  * Tested by test-uring-calls.c and test-uring-direct.c.
  */
@@ -112,8 +113,8 @@ int uaio_uring_prep_openat(struct uaio_uring_entry *entry)
 }
 
 /*
- * Like uaio_uring_prep_land(), for OPENAT2; but errors in the client's struct open_how
- * or path are reported first.
+ * Like uaio_uring_prep_land(), for OPENAT2; but report errors in the client's struct
+ * open_how or path before errors of the slot.
  */
 static int prep_land2(struct uaio_uring_entry *entry)
 {

@@ -116,7 +116,8 @@ static bool begin_update(struct uaio_uring *ring)
 }
 
 /*
- * End the change of a poll. Return: whether the cancelled poll's completion was hidden.
+ * End the change of a poll. Return: whether note.c has left out the cancelled poll's
+ * completion.
  */
 static bool end_update(struct uaio_uring *ring)
 {
@@ -174,8 +175,8 @@ int uaio_uring_update_poll(struct uaio_uring *ring,
 	was_hidden = end_update(ring);
 	if (ret < 0 && was_hidden)
 		/*
-		 * Another thread has cancelled the poll meanwhile: post the hidden
-		 * completion.
+		 * Another thread has cancelled the poll meanwhile. note.c has left out
+		 * its completion, so post it now.
 		 */
 		uaio_uring_answer(ring, found.sqe.data, -ECANCELED);
 	if (ret >= 0) {

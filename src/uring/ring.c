@@ -73,7 +73,7 @@ void uaio_urings_init(void)
 bool uaio_uring_is_here(const struct uaio_uring *ring)
 {
 	/*
-	 * [MB:uring-epoch] acquire: see the ring's members, if the ring was taken over.
+	 * [MB:uring-epoch] acquire: see the ring's members, if this child took it over.
 	 * Pairs with uaio_uring_tab_adopt().
 	 */
 	return uaio_engine_is_up() &&
@@ -97,7 +97,7 @@ bool uaio_uring_hold_slowly(struct uaio_uring *ring)
 			continue;
 		}
 		next = word | UAIO_URING_WAITED;
-		/* relaxed: publishes nothing; the CAS that holds the ring is above */
+		/* relaxed: WAITED publishes nothing; the CAS above acquires the ring */
 		if (word != next && !cas_relaxed(&ring->submit, &word, next))
 			continue;
 		(void)uaio_sleep_outside(&ring->submit, next, UAIO_FOREVER);
@@ -235,7 +235,7 @@ static void free_ring(struct uaio_uring *ring)
 	unlock();
 	uaio_queue_drop_maker(&ring->queue);
 	uaio_uring_drop_overflow(ring);
-	/* Free groups again: requests that ran after end() may have provided buffers. */
+	/* Free buffer groups again: requests after end() may have provided buffers. */
 	uaio_uring_groups_fini(ring);
 	if (ring->eventfd)
 		uaio_file_put(ring->eventfd);
@@ -282,7 +282,7 @@ void uaio_uring_die(struct uaio_uring *ring)
 	uint32_t word = add_seq_cst(&ring->submit, UAIO_URING_DEAD);
 
 	UAIO_CHECK(!(word & UAIO_URING_DEAD));
-	/* A thread that holds the ring ends the ring when it releases it. */
+	/* If a thread holds the ring, this thread calls end() when it lets go. */
 	if (!(word & UAIO_URING_HELD))
 		end(ring);
 	bury();
@@ -402,7 +402,7 @@ static void count_in(struct uaio_uring *ring)
 
 /*
  * Add a new ring to the table, or to a slot of this thread.
- * Return: its descriptor or slot; -errno: no memory or slot was left: the ring has ended.
+ * Return: its descriptor or slot; -errno: no memory or slot, so the ring has ended.
  */
 static int make_known(struct uaio_uring *ring, int fd)
 {
@@ -484,7 +484,7 @@ struct uaio_uring *uaio_uring_first(void)
 
 void uaio_urings_fork(void)
 {
-	/* Wait for posts that began before fork() incremented the count of forks. */
+	/* Wait for posts that began before fork() made the ring shared (share.h). */
 	for (struct uaio_uring *ring = uaio_uring_first(); ring;
 	     ring = ring->next)
 		if (uaio_uring_is_here(ring)) {
