@@ -185,8 +185,7 @@ static unsigned min(unsigned a, unsigned b)
 
 /*
  * Read entries of the array ahead of their use. Begin `after` positions past the next
- * buffer, and stop at the next multiple of 4096 bytes: then all are in one page, and
- * one check of their memory suffices.
+ * buffer, and stop at the next multiple of 4096 bytes: one check covers such entries.
  */
 static void read_ahead(struct uaio_uring_group *group, unsigned after)
 {
@@ -388,9 +387,7 @@ static int choose_locked(const struct uaio_sqe *sqe,
 	struct uaio_uring_group *group =
 		uaio_uring_group_find(choice->ring, choice->group);
 
-	/*
-	 * The note may name the previous completion's buffer: remove this name.
-	 */
+	/* The note may name the previous completion's buffer: remove this name. */
 	uaio_uring_tell_none(note);
 	if (!group)
 		return uaio_uring_no_group(sqe);

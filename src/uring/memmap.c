@@ -225,9 +225,7 @@ static bool is_same(uint32_t *a, const uint32_t *b)
 /* Return: whether two ranges map the same pages. */
 static bool are_same(char *a, const char *b, size_t bytes)
 {
-	/*
-	 * The kernel checks b: a read beyond the end of a mapped file raises SIGBUS.
-	 */
+	/* The kernel checks b: a read beyond the end of a mapped file raises SIGBUS. */
 	if (!uaio_can_write((uintptr_t)b, bytes))
 		return false;
 	for (size_t at = 0; at < bytes; at += uaio_page_bytes())
@@ -290,9 +288,7 @@ static int use_given(struct uaio_uring_mem *mem,
 	if (ret < 0)
 		return ret;
 	if (params->flags & IORING_SETUP_REGISTERED_FD_ONLY)
-		/*
-		 * relaxed: the number need only be unique, as an inode's is
-		 */
+		/* relaxed: the number need only be unique, as an inode's is */
 		mem->ino = add_relaxed(&nr_nameless, 1) + 1;
 	else
 		fd = make_empty_file(mem);
@@ -335,9 +331,7 @@ void uaio_uring_mem_retire(struct uaio_uring_mem *mem)
 	memcpy(ours, mem->rings, sizeof(*mem->rings));
 	mem->retired = mem->owns_rings ? mem->rings : NULL;
 	mem->owns_rings = true;
-	/*
-	 * relaxed: a thread that waits on the dead ring may use old or new memory
-	 */
+	/* relaxed: a thread that waits on the dead ring may use old or new memory */
 	store_relaxed(&mem->rings, ours);
 }
 
@@ -361,9 +355,7 @@ static void *map_part(const struct uaio_uring_mem *mem, int fd, size_t bytes,
 
 	if (!at)
 		return NULL;
-	/*
-	 * Is fd still the ring's file? Another thread may have closed and reused fd.
-	 */
+	/* Is fd still the ring's file? Another thread may have closed and reused fd. */
 	if (sys_fstat(fd, &st) == 0 && st.st_dev == mem->dev &&
 	    st.st_ino == mem->ino)
 		return at;

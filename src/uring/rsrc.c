@@ -236,7 +236,9 @@ static struct uaio_uring_rsrc *exchange_locked(struct uaio_uring_table *table,
 	struct uaio_uring_rsrc *old = load_relaxed(&table->entries[place]);
 	uint64_t bit = 1ull << place % 64;
 
-	/* [MB:uring-place] release: write rsrc first. Pairs with uaio_uring_table_at(). */
+	/*
+	 * [MB:uring-place] release: rsrc is written. Pairs with uaio_uring_table_at().
+	 */
 	store_release(&table->entries[place], rsrc);
 	if (rsrc)
 		table->taken[place / 64] |= bit;
@@ -293,7 +295,7 @@ static int put(struct uaio_uring *ring, struct uaio_uring_table *table,
 
 	if (!rsrc)
 		return -ENOMEM;
-	/* Only the ring's holder makes tagged entries, and changes nr_taken. */
+	/* Only the ring's holder puts entries with tags, so it may change nr_taken. */
 	if (what->tag)
 		ring->nr_taken++;
 	uaio_queue_lock(&ring->queue);
@@ -431,7 +433,7 @@ void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc)
 	struct uaio_uring *ring = rsrc->ring;
 	uint64_t tag = rsrc->tag;
 
-	/* [MB:uring-rsrc] release: use the entry first. Pairs with the load below. */
+	/* [MB:uring-rsrc] release: use the entry before. Pairs with the load below. */
 	if (sub_release(&rsrc->refs, 1) != 1)
 		return;
 	/* [MB:uring-rsrc] acquire: all uses are over. Pairs with the subtraction above. */
@@ -495,7 +497,7 @@ static int check_ends(const struct clone *what, uint32_t nr_there)
 	return end > UAIO_URING_BUFFERS_MAX ? -EINVAL : 0;
 }
 
-/* Copy the buffers to clone; what->nr 0: all. Return: 0, or check_ends()'s error. */
+/* Copy what->nr buffers to clone (0: all). Return: 0, or check_ends()'s error. */
 static int copy_buffers(struct uaio_uring *from, struct clone *what,
 			struct buffer *ret_buffers)
 {

@@ -323,8 +323,8 @@ static int read_params(const struct uaio_uring *ring, const void *arg,
 		       struct io_uring_params *ret_params)
 {
 	/*
-	 * With NO_MMAP a resize would release memory of the client that is still in
-	 * use.
+	 * With NO_MMAP the ring is in the client's memory, which has no room for a
+	 * larger ring.
 	 */
 	if (!(ring->setup & IORING_SETUP_DEFER_TASKRUN) ||
 	    ring->setup & IORING_SETUP_NO_MMAP)

@@ -151,7 +151,7 @@ static void answer(struct call *call, const struct uaio_uring_entry *entry,
 {
 	struct uaio_uring_note *note = entry->note;
 
-	/* The completion needs the flags in the note, such as IORING_CQE_F_MORE. */
+	/* The completion gets flags, such as IORING_CQE_F_MORE, from the note. */
 	if (unlikely(note) && note->cqe_flags) {
 		uaio_batch_post(&call->batch);
 		uaio_uring_answer_by(call->ring, note, entry->raw.user_data,
@@ -258,9 +258,9 @@ static bool is_of_buffers(const struct uaio_uring_entry *entry)
 
 /*
  * Return: whether the request begins only when the submitting call ends, as in the
- * kernel. This holds for a send that polls first. It also holds for a request that a
- * kernel worker executes, and that needs the ring (for buffers): the submitting thread
- * holds the ring until the call ends.
+ * kernel. This holds for a send that polls first. It also holds for most requests with
+ * IOSQE_ASYNC that use provided buffers: a worker needs the ring, which the submitting
+ * thread holds until the call ends.
  */
 static bool begins_later(const struct uaio_uring_entry *entry)
 {
@@ -301,7 +301,7 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 		timeout->has_from = true;
 		timeout->from = call->nr_before;
 	}
-	/* With is_linked, IOSQE_CQE_SKIP_SUCCESS would hide the error (note.c). */
+	/* Clear `is_linked`, or IOSQE_CQE_SKIP_SUCCESS hides the error (note.c). */
 	if (error && timeout)
 		timeout->is_linked = false;
 	if (error)
@@ -351,7 +351,7 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 		return ret < 0 ? ret : error;
 	if (unlikely(entry->looks_up)) {
 		/*
-		 * This request may search for earlier requests, so start these first.
+		 * This request, e.g. a cancel, searches for earlier ones: start these.
 		 */
 		if (unlikely(call->has_later) && !is_of_buffers(entry)) {
 			uaio_chain_end(&call->chain);
@@ -488,7 +488,7 @@ static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 	uint32_t place = ring->sq_head++ & (ring->sq_entries - 1);
 
 	if (ring->mem.array) {
-		/* relaxed: the tail's acquire orders it; read once, as clients write it */
+		/* relaxed: the tail was acquired. Read a slot once: clients write it */
 		place = load_relaxed(&ring->mem.array[place]);
 		if (unlikely(place >= ring->sq_entries)) {
 			add_relaxed(&ring->mem.rings->sq_dropped, 1);
@@ -558,7 +558,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 		return 0;
 	call.ring = ring;
 	/*
-	 * relaxed: if this load misses a new bell, the bell's maker updates it (bell.h)
+	 * relaxed: if this load misses a new bell, its maker settles the bell (bell.h)
 	 */
 	call.is_signalled = ring->eventfd || load_relaxed(&ring->bell) >= 0;
 	/* relaxed: timeouts may count a completion that is posted just now, or not */

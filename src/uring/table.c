@@ -155,8 +155,8 @@ int uaio_uring_tab_number(const struct uaio_uring *ring)
 						load_relaxed(&ring->ino)))
 			return (int)fd;
 	/*
-	 * All known descriptors are closed, unnoticed by the library: search for
-	 * another.
+	 * All descriptors in the table are closed, unnoticed by the library. Search for
+	 * another descriptor of the ring.
 	 */
 	return find_other(ring);
 }
@@ -199,7 +199,9 @@ static struct uaio_uring *find_by_file(uint32_t fd)
 		if (load_relaxed(&ring->ino) != st.st_ino ||
 		    load_relaxed(&ring->dev) != st.st_dev)
 			continue;
-		/* In a child of fork(), uaio_uring_tab_adopt() adds the parent's rings. */
+		/*
+		 * Do not add a ring of the parent: uaio_uring_tab_adopt() will add it.
+		 */
 		if (!uaio_uring_is_here(ring) || note(fd, ring, st.st_ino))
 			return ring;
 	}
@@ -290,7 +292,7 @@ int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring)
 	if (fd != NO_FD)
 		set_locked(fd, ring);
 	unlock();
-	/* fd was a descriptor of `old`, closed unnoticed: drop that hold on `old`. */
+	/* `old` had fd, which was closed unnoticed: drop the hold on `old` for fd. */
 	if (old && uaio_uring_is_here(old))
 		uaio_uring_let_go(old);
 	return 0;
@@ -398,9 +400,8 @@ void uaio_uring_tab_closing(uint32_t fd)
 	int witness;
 
 	/*
-	 * relaxed, both: a wrong guess only costs a search. A witness is useless if the
-	 * ring has other descriptors. If the ring's descriptor was closed unnoticed, fd
-	 * may be another file, so check fd.
+	 * relaxed, both: a wrong guess only costs a search. Open no witness if the ring
+	 * has other descriptors, or if fd was closed unnoticed and is another file now.
 	 */
 	if (!ring || !uaio_engine_is_of_process() ||
 	    !uaio_uring_is_here(ring) || load_relaxed(&ring->nr_holds) != 1 ||
@@ -455,10 +456,10 @@ enum drop {
 /*
  * Drop the hold that the ring has because of its descriptor fd; NO_FD: a hold without a
  * descriptor. If this is the ring's last hold, and `other` is a descriptor of the ring,
- * the hold passes to `other`. *ret_old: the ring that was in the slot of `other` until
- * now; the descriptor of that ring was closed unnoticed. ino: the ring's inode number
- * when fd was found closed. If the number differs now, the struct belongs to another
- * ring: drop nothing.
+ * `other` keeps the hold. *ret_old: the ring that was in the slot of `other` until now;
+ * the descriptor of that ring was closed unnoticed. ino: the ring's inode number when
+ * the caller found fd closed. If the ring has another number now, the struct was reused
+ * for another ring: drop nothing.
  */
 static enum drop drop_locked(struct uaio_uring *ring, uint64_t ino, uint32_t fd,
 			     int other, struct uaio_uring **ret_old)

@@ -50,7 +50,7 @@ static int add(int epoll, int fd, uint32_t events)
 }
 
 /*
- * Poll without updating the bells, like a thread that is asleep when the bell rings.
+ * Poll without settling the bells, like a thread that is asleep when the bell rings.
  * Return: the events of the one ready descriptor; 0 if none is ready.
  */
 static uint32_t told_asleep(int epoll, int timeout_ms)
@@ -67,7 +67,8 @@ static uint32_t told_asleep(int epoll, int timeout_ms)
 }
 
 /*
- * Update the bells to match their rings, then poll, like a thread that begins to sleep.
+ * Settle the bells, so that each is readable exactly if its ring has completions. Then
+ * poll, like a thread that begins to sleep.
  * Return: the events of the one ready descriptor; 0 if none is ready.
  */
 static uint32_t told(int epoll, int timeout_ms)
@@ -186,7 +187,10 @@ static void a_client_that_moves_its_head_back_is_told(void **state)
 
 enum { NR_IDLE = 64 };
 
-/* Return: how many rings' bells a thread must update now before it polls. */
+/*
+ * Return: how many due rings there are: a thread must settle their bells before it
+ * polls.
+ */
 static uint32_t nr_settled(void)
 {
 	uint32_t nr = load_relaxed(&uaio_uring_bells_nr_settled);
@@ -197,7 +201,8 @@ static uint32_t nr_settled(void)
 
 /*
  * Rings 5, 9 and 7 of many get a completion each. The client consumes that of ring 9
- * first. Before polling, a thread updates only the bells of rings with completions.
+ * first. Before polling, a thread settles only the bells of rings with completions: it
+ * makes each bell readable exactly if its ring still has some.
  */
 static void only_rings_with_completions_are_settled(void **state)
 {
@@ -223,7 +228,8 @@ static void only_rings_with_completions_are_settled(void **state)
 	assert_true(is_rung(bells[5]) && is_rung(bells[7]));
 	assert_got(&rings[5], 1, 0);
 	/*
-	 * Closing a ring removes it from the list of rings whose bells must be updated.
+	 * Closing a ring removes it from the list of due rings, whose bells are settled
+	 * (bell.h, I6).
 	 */
 	client_close(&rings[7]);
 	assert_int_equal(nr_settled(), 1);
@@ -242,8 +248,8 @@ static int post_to_the_parents_ring(void)
 }
 
 /*
- * Other processes do not ring a shared ring's bell, so each thread makes the bell match
- * the ring before it sleeps.
+ * Other processes do not ring a shared ring's bell, so each thread settles the bell
+ * before it sleeps: it makes the bell readable exactly if the ring has completions.
  */
 static void a_shared_ring_is_always_settled(void **state)
 {
@@ -451,8 +457,8 @@ static void a_child_leaves_its_parents_bell_alone(void **state)
 }
 
 /*
- * Some threads consume completions while others update bells: no waiting thread misses
- * its wake-up
+ * Some threads consume completions while others settle bells (make each readable
+ * exactly if its ring has completions): no waiting thread misses its wake-up
  */
 
 enum { NR_TAKERS = 3 };
@@ -577,8 +583,8 @@ static void rings_go_while_they_are_polled(void **state)
 	for (int i = 0; i < NR_TAKERS; i++)
 		assert_int_equal(unit_thread_join(&threads[i]), 0);
 	/*
-	 * A thread that updated bells may have kept the rings that were closed last.
-	 * The library frees them when it makes a ring.
+	 * A thread that was settling bells may have kept the rings that were closed
+	 * last. The library frees them when it makes a ring.
 	 */
 	client_open(&client, 4, plain);
 	client_close(&client);
