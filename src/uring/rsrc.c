@@ -236,9 +236,7 @@ static struct uaio_uring_rsrc *exchange_locked(struct uaio_uring_table *table,
 	struct uaio_uring_rsrc *old = load_relaxed(&table->entries[place]);
 	uint64_t bit = 1ull << place % 64;
 
-	/*
-	 * [MB:uring-place] release: rsrc is written. Pairs with uaio_uring_table_at().
-	 */
+	/* [MB:uring-place] release: rsrc is written. Pairs with uaio_uring_table_at(). */
 	store_release(&table->entries[place], rsrc);
 	if (rsrc)
 		table->taken[place / 64] |= bit;

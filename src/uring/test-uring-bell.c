@@ -188,8 +188,8 @@ static void a_client_that_moves_its_head_back_is_told(void **state)
 enum { NR_IDLE = 64 };
 
 /*
- * Return: how many due rings there are: a thread must settle their bells before it
- * polls.
+ * Settle the bells, as a thread does before it polls. Return: how many due rings
+ * (bell.h, I6) there were.
  */
 static uint32_t nr_settled(void)
 {
@@ -227,10 +227,7 @@ static void only_rings_with_completions_are_settled(void **state)
 	assert_int_equal(nr_settled(), 2);
 	assert_true(is_rung(bells[5]) && is_rung(bells[7]));
 	assert_got(&rings[5], 1, 0);
-	/*
-	 * Closing a ring removes it from the list of due rings, whose bells are settled
-	 * (bell.h, I6).
-	 */
+	/* Closing a ring removes it from the list of due rings (bell.h, I6). */
 	client_close(&rings[7]);
 	assert_int_equal(nr_settled(), 1);
 	assert_int_equal(nr_settled(), 0);

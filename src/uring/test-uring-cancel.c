@@ -327,8 +327,8 @@ static bool is_updated(struct uaio_uring *ring)
 
 /*
  * A poll completes while a thread updates it. Another request may reuse the poll's note
- * (note.h) before the update ends. The completion of that request must not be hidden as
- * the poll's would be.
+ * (note.h) before the update ends. The client must get the completion of that request,
+ * although it does not get the one of a poll that is changed (note.c).
  */
 static void a_poll_that_ends_while_it_is_updated(void **state)
 {

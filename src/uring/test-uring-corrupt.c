@@ -41,8 +41,8 @@ enum {
 	ROUNDS = 300,
 	PLACES = 8, /* slots of registered files and buffers */
 	/*
-	 * Small random numbers occur often as descriptors. So submissions may name
-	 * descriptors below this, which are /dev/null.
+	 * Small random numbers occur often as descriptors. So descriptors below NAMED,
+	 * which submissions may name, are /dev/null.
 	 */
 	NAMED = 2,
 	SLACK = 2 * PAGE,
@@ -134,7 +134,8 @@ static int files[NR_FILES];
 static int fds[NR_FDS];
 static unsigned nr_files, nr_fds;
 static int pipes[2][2], sockets[2], counter, epoll;
-static int stirs[3][2]; /* for stir(): pipes with O_NONBLOCK, and the eventfd */
+/* stir() uses these, to let requests continue: nonblocking pipes, and an eventfd. */
+static int stirs[3][2];
 /*
  * The client whose ring is overwritten. The overwriting thread has its own mapping of
  * the ring.
@@ -538,7 +539,10 @@ static uint64_t some_vectors(struct dice *dice)
 	return a_structure(dice, iovs, sizeof(iovs));
 }
 
-/* Write a valid name, which may be overwritten later. Return: its address. */
+/*
+ * Write a valid name of a file or an extended attribute to memory that is overwritten.
+ * Return: its address.
+ */
 static uint64_t a_text(struct dice *dice, bool is_attribute)
 {
 	uint32_t i = any(dice, NR_TEXTS);
@@ -716,8 +720,8 @@ static void resume(struct uring *client)
 }
 
 /*
- * Call io_uring_enter() with random arguments. No wait takes more than 20 us, unless an
- * error ends it.
+ * Call io_uring_enter() with random arguments. The timeout of each wait is at most 20
+ * us, or an invalid address, with which the call fails.
  */
 static void enter_anyhow(struct dice *dice, const struct uring *client)
 {
@@ -1216,7 +1220,8 @@ static int overwrite_in_jail(void)
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	/*
-	 * Submissions may name slots 0 and 1 as descriptors, so let these be /dev/null.
+	 * Submissions may name small slot numbers as descriptors, so open /dev/null at
+	 * descriptors below NAMED.
 	 */
 	for (int fd = 0; fd < NAMED; fd++)
 		assert_int_equal(dup2(open("/dev/null", O_RDWR), fd), fd);

@@ -278,7 +278,7 @@ static void go(pid_t tid, enum __ptrace_request how)
 }
 
 /*
- * Wait for a thread's ptrace event. only: the thread; 0: any.
+ * Wait for a thread's ptrace event. If `only` is 0, wait for any thread.
  * Return: the thread.
  */
 static pid_t await(pid_t only, int *ret_status)
@@ -525,7 +525,10 @@ static int take_turns(void)
 	return 0;
 }
 
-/* Submit the entries that the killed child has left. Each must complete once. */
+/*
+ * Submit the entries that the killed child has put into the ring, but not submitted.
+ * Each must complete once.
+ */
 static void submit_what_is_left(void)
 {
 	uint32_t head = load_acquire(client.sq_head);

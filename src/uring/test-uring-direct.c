@@ -130,8 +130,8 @@ static void free_places_are_chosen_as_the_kernel_does(void **state)
 	assert_int_equal(closed(127), 0);
 	assert_int_equal(closed(64), 0);
 	/*
-	 * The limits let ANY choose only slots from 64 to 127, but a request can name
-	 * slot 130.
+	 * The registered range (IORING_REGISTER_FILE_ALLOC_RANGE) lets ANY choose only
+	 * slots from 64 to 127, but a request can name slot 130.
 	 */
 	assert_int_equal(opened(zero, 130), 0);
 	assert_int_equal(opened(zero, ANY), 64);

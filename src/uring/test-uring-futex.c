@@ -94,8 +94,8 @@ static bool check(const struct io_uring_cqe *cqe, uint32_t *ret_cancels)
 
 /*
  * Wake and cancel the same waits at the same time. The number of waits that report a
- * wake-up is the number that the wakers count. Each cancelling request that succeeds
- * has a wait that reports a cancellation.
+ * wake-up is the number that the wakers count. For each cancelling request that
+ * succeeds, one wait reports a cancellation.
  */
 static void what_is_woken_is_never_cancelled(void **state)
 {
