@@ -202,8 +202,8 @@ static bool hold_write(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * Cancel a write that waits, through a duplicate of the descriptor, while a worker
- * executes another write.
+ * While a worker executes a write, cancel another write that waits. The cancelling
+ * request names a duplicate of its descriptor.
  */
 static void what_waits_behind_what_is_executed(void **state)
 {

@@ -889,8 +889,8 @@ static void close_opened(const bool was_open[FIRST_FD])
 }
 
 /*
- * Reopen descriptors that requests have closed. Meanwhile requests may open files,
- * which get the same descriptor numbers.
+ * Reopen descriptors that requests have closed. If requests meanwhile open files at
+ * such descriptors, dup2() replaces these files; descriptors below NAMED keep them.
  */
 static void fill(void)
 {

@@ -208,7 +208,10 @@ static void close_with_a_request(void *memory)
 	open_in(&client, memory, 0);
 	put(&client, IORING_OP_TEE, to[1], 1)->splice_fd_in = from[0];
 	client.sqes[0].len = 1;
-	/* IOSQE_ASYNC: a worker makes the system call, where the hook holds it. */
+	/*
+	 * IOSQE_ASYNC: a worker makes the system call, and hold_tee() blocks the
+	 * worker.
+	 */
 	client.sqes[0].flags = IOSQE_ASYNC;
 	assert_int_equal(write(from[1], "a", 1), 1);
 	submit(&client, 0);

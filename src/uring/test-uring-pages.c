@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * As on a machine with pages of 64 KiB (simulated), lengths and alignments follow the
- * page size.
+ * The test simulates pages of 64 KiB: lengths and alignments must follow the page size.
  */
 #undef NDEBUG
 #include <sys/mman.h>

@@ -370,7 +370,10 @@ static void a_buffer_with_too_little_left_is_used_up(void **state)
 	end();
 }
 
-/* Entries that were read ahead are used once, also where the array wraps around. */
+/*
+ * The library reads entries of an array ahead. Requests use each of them once, also
+ * where the array wraps around.
+ */
 static void an_array_is_used_in_its_order(void **state)
 {
 	unsigned bid;
@@ -437,7 +440,10 @@ static void a_ring_ends_with_its_groups_and_what_waits_for_them(void **state)
 		begin(2, 0);
 		put_rw(&client, IORING_OP_PROVIDE_BUFFERS, NR_BUFS, memory,
 		       BYTES, 0, 2);
-		/* The ring may end before workers execute these requests. */
+		/*
+		 * The ring may end before workers execute these requests. Then the
+		 * buffers that they add must be freed, too.
+		 */
 		for (unsigned j = 0; j < 4; j++)
 			put_rw(&client, IORING_OP_PROVIDE_BUFFERS, NR_BUFS,
 			       memory, BYTES, 0, 3)

@@ -203,7 +203,7 @@ static void files_are_sent_to_places_that_are_used(void **state)
 	unit_thread_start(&thread, send_all_the_time, NULL);
 	/*
 	 * Use a new ring in each round: the thread that holds a ring begins to take
-	 * references when the first file is sent to the ring (rsrc.h, I5).
+	 * references to entries when the first file is sent to the ring (rsrc.h, I5).
 	 */
 	for (unsigned i = unit_rounds(1000); i; i--) {
 		assert_int_equal(reg(IORING_REGISTER_FILES, fds, NR_PLACES), 0);

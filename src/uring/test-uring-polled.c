@@ -93,7 +93,8 @@ static void ask_for_help(void)
 }
 
 /*
- * Wait until the second thread is done: only one thread at a time may use the ring.
+ * Wait until the second thread is done: only one thread at a time may use the polled
+ * ring.
  */
 static void await_help(void)
 {

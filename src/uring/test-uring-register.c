@@ -239,7 +239,10 @@ static void tags_come_back_when_nothing_uses_them(void **state)
 	assert_int_equal(
 		reg(IORING_REGISTER_BUFFERS_UPDATE, &update, sizeof(update)),
 		1);
-	/* The ring is closed while tags are left: these tags are not posted. */
+	/*
+	 * The ring is closed while it still has entries with tags: these tags are not
+	 * posted.
+	 */
 	unit_close(ends[0]);
 	unit_close(ends[1]);
 }
@@ -412,7 +415,10 @@ static void a_thread_may_name_rings_by_places_of_its_own(void **state)
 			 -EBADF);
 	assert_int_equal(uaio_uring_enter(16, 0, 0, by_place, NULL, 0),
 			 -EINVAL);
-	/* The slot keeps the ring alive when the descriptor is closed. */
+	/*
+	 * The thread's slot for registered rings keeps the ring alive when the
+	 * descriptor is closed.
+	 */
 	unit_close(client.fd);
 	put(&client, IORING_OP_NOP, -1, 2);
 	(void)tell(&client);

@@ -304,7 +304,10 @@ static void a_process_that_was_killed_keeps_no_other_from_posting(void **state)
 /* how many children to kill; the program's argument replaces this default */
 static unsigned nr_kills = 200;
 
-/* Submit all published entries, also those that the killed process has left. */
+/*
+ * Submit all published entries, also those that the killed process has published but
+ * not submitted.
+ */
 static void submit_all(void)
 {
 	uint32_t nr;

@@ -412,7 +412,10 @@ static void many_sockets_are_asked_at_once(void **state)
 	(void)state;
 	for (int i = 0; i < MANY; i++)
 		pair_of(fds[i]);
-	/* Repeat, because a thread may be woken for each socket separately. */
+	/*
+	 * Repeat: if a thread is woken for each socket separately, it also queries each
+	 * separately.
+	 */
 	for (unsigned i = 0; i < AGAIN && nr >= MANY; i++)
 		nr = ask_many(fds, false);
 	assert_in_range(nr, 1, MANY - 1);
@@ -496,7 +499,7 @@ static bool count_stats(long nr, const long args[6], long *ret_res)
 
 /*
  * For a send or receive with flags the library does not call fstat(): the kernel
- * resolves the descriptor in the send or receive itself, as for io_uring.
+ * resolves the descriptor in the send or receive itself.
  */
 static void a_message_with_flags_does_not_ask_which_file_it_is(void **state)
 {

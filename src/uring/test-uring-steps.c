@@ -128,8 +128,8 @@ static long flush(void *arg)
 }
 
 /*
- * Return: whether a completion is lost: the ring has no completion, and the flag is not
- * set.
+ * Return: whether a completion is lost: the ring has no completion, and
+ * IORING_SQ_CQ_OVERFLOW is not set.
  */
 static long look_for_overflow(void *arg)
 {
@@ -209,8 +209,8 @@ static void a_ring_is_not_mistaken_for_the_one_before(void **state)
 
 /*
  * A bell (the eventfd polled in place of a ring, bell.h) is readable while its ring has
- * a completion. To settle a bell is to make it match its ring: afterwards it does not
- * report a completion that the client has consumed
+ * a completion. To settle a bell is to make it readable exactly if its ring has
+ * completions: afterwards it does not report a completion that the client has consumed
  */
 
 static int bell;
@@ -234,7 +234,7 @@ static bool is_rung(void)
 }
 
 /*
- * Make the bell match its ring.
+ * Settle the bell: make it readable exactly if its ring has completions.
  * Return: false if the ring has a completion but the bell is not readable; else true.
  */
 static long look_at_bell(void *arg)
@@ -267,7 +267,9 @@ static void a_bell_is_rung_when_a_completion_is_seen(void **state)
 	unit_step_through(&stepping);
 }
 
-/* Consume a completion, and update the bell. Return: whether there was a completion. */
+/*
+ * Consume a completion, then settle the bell. Return: whether there was a completion.
+ */
 static long take_and_settle(void *arg)
 {
 	const bool is_there = unread(&client);

@@ -584,7 +584,7 @@ static struct {
 
 /*
  * Hook of system calls: when epoll_wait() has returned an event, but before the library
- * handles it, read the byte and let the timeout expire.
+ * handles it, read the byte that made the pipe ready, and let the timeout expire.
  */
 static bool take_and_wait(long nr, const long args[6], long *ret_res)
 {

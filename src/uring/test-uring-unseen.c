@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client closes a ring by its own system call instruction, which the library does not
- * see, as a statically linked liburing does. The next file at that descriptor is not a
- * ring. In this test close() and dup2() are not interposed either.
+ * A client, for example one with a statically linked liburing, closes a ring by its own
+ * system call instruction. The library does not see this call. The next file at that
+ * descriptor is not a ring. In this test close() and dup2() are not interposed either.
  */
 #undef NDEBUG
 #include <fcntl.h>

@@ -400,7 +400,9 @@ static void a_ring_that_is_overwritten_hurts_nobody(void **state)
 				       IORING_ENTER_GETEVENTS, NULL, 0);
 		if (i % 64)
 			continue;
-		/* Another ring of the process is not affected. */
+		/*
+		 * Another ring of the process works, whatever the first ring contains.
+		 */
 		put(&other, IORING_OP_NOP, -1, i);
 		submit(&other, 1);
 		assert_got(&other, i, 0);

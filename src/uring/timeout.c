@@ -14,10 +14,10 @@
  *       timeouts by cancelling them: after the post (uaio_uring_act()), or for inline
  *       completions at the end of the submitting call. If a timeout is marked before it
  *       waits, its submitter completes it at the end of the call, or the thread that
- *       starts it does. (A thread that cancels a timeout searches the group, the
- *       requests of the queue. The submitter may add the timeout to the group only
- *       after this search, under the queue's lock. Then the submitter sees nr_reached,
- *       and completes the timeout.)
+ *       starts it does. (The marking thread searches the queue's waiting requests. It
+ *       finds nothing if the submitter adds the timeout to these requests only later.
+ *       But the submitter adds it under the queue's lock, and so sees nr_reached
+ *       afterwards.)
  *   I3  A completion checks only the first timeout of the heap. A timeout whose count
  *       is reached is found in the group by its user_data. So neither the check nor the
  *       search costs more if many other timeouts count.

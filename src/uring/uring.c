@@ -217,8 +217,8 @@ bool uaio_uring_may_complete(uint32_t fd, bool is_registered)
 	else if (uaio_uring_knows_thread() && fd < UAIO_URING_RINGFDS_MAX)
 		ring = uaio_uring_registered(fd);
 	/*
-	 * relaxed, all: the result is only a hint. Submissions of this thread are seen
-	 * in any case.
+	 * relaxed, all: the caller needs only a guess. The thread sees the requests
+	 * that it has submitted itself.
 	 */
 	if (!ring || !uaio_uring_is_here(ring) ||
 	    !load_relaxed(&uaio_ready_home(&ring->queue.group.ready)

@@ -59,7 +59,7 @@ int uaio_uring_prep_cmd(struct uaio_uring_entry *entry)
 	    raw->uring_cmd_flags & ~IORING_URING_CMD_FIXED)
 		return -EINVAL;
 	args->what = raw->cmd_op;
-	/* lower half: level of the socket option; upper half: name of the option */
+	/* off: level (lower half) and name (upper half) of the socket option */
 	args->off = (int64_t)raw->addr;
 	if (raw->cmd_op == UAIO_SOCKET_CMD_GETSOCKOPT)
 		ret = prep_get(args, raw->addr3, raw->file_index);
