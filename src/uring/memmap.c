@@ -288,7 +288,7 @@ static int use_given(struct uaio_uring_mem *mem,
 	if (ret < 0)
 		return ret;
 	if (params->flags & IORING_SETUP_REGISTERED_FD_ONLY)
-		/* relaxed: the number need only be unique, as an inode's is */
+		/* relaxed: `ino` is no real inode here, and need only be unique */
 		mem->ino = add_relaxed(&nr_nameless, 1) + 1;
 	else
 		fd = make_empty_file(mem);

@@ -282,7 +282,7 @@ void uaio_uring_die(struct uaio_uring *ring)
 	uint32_t word = add_seq_cst(&ring->submit, UAIO_URING_DEAD);
 
 	UAIO_CHECK(!(word & UAIO_URING_DEAD));
-	/* If a thread holds the ring, this thread calls end() when it lets go. */
+	/* A thread that holds the ring calls end() when it releases the ring. */
 	if (!(word & UAIO_URING_HELD))
 		end(ring);
 	bury();

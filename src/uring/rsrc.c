@@ -431,7 +431,7 @@ void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc)
 	struct uaio_uring *ring = rsrc->ring;
 	uint64_t tag = rsrc->tag;
 
-	/* [MB:uring-rsrc] release: use the entry before. Pairs with the load below. */
+	/* [MB:uring-rsrc] release: this use is over. Pairs with the load below. */
 	if (sub_release(&rsrc->refs, 1) != 1)
 		return;
 	/* [MB:uring-rsrc] acquire: all uses are over. Pairs with the subtraction above. */
