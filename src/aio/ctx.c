@@ -55,8 +55,9 @@ __attribute__((flatten)) struct uaio_ctx *(uaio_ctx_find)(uint64_t handle)
 
 	if (likely(uaio_ringmem_contains(handle)))
 		/*
-		 * The id is a hint that the caller verifies: the client can write any value
-		 * to it. And an outdated handle may point into the middle of another ring.
+		 * The caller verifies the context, because the id is only a hint: the
+		 * client can write any value into the ring, and an outdated handle may
+		 * point into the middle of another ring.
 		 */
 		return uaio_ctxtab_find(&ctxs.table, load_hint(&map->id));
 	return uaio_moved_find(handle);
@@ -82,9 +83,9 @@ static void take_in(struct uaio_queue *queue, const struct uaio_post *post)
 	if (unlikely(post->words))
 		uaio_resfd_signal(post);
 	/*
-	 * relaxed: this thread holds the queue's lock. If is_drained() acquires the
-	 * lock later, it sees the new nr_done. If it acquired the lock earlier, this
-	 * load sees DEAD.
+	 * relaxed: this thread holds the queue's lock. io_destroy sets DEAD before it
+	 * reads nr_done under this lock. So either io_destroy sees the new nr_done, or
+	 * this load sees DEAD.
 	 */
 	if (unlikely(load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD))
 		uaio_ctx_wake_destroyer(ctx);
@@ -113,8 +114,8 @@ static bool has_unread(const struct uaio_queue *queue)
 static uintptr_t tail(const struct uaio_queue *queue)
 {
 	/*
-	 * relaxed: race detectors use this value as an address (sink.h), and do not
-	 * access the memory there
+	 * relaxed: only race detectors use this value. They use it as an address
+	 * (sink.h), but do not access the memory there.
 	 */
 	return load_relaxed(
 		&container_of(queue, struct uaio_ctx, queue)->handle);
@@ -213,9 +214,9 @@ static int publish(struct uaio_ctx *ctx, uint32_t nr_events)
 	 */
 	store_relaxed(&ctx->handle, handle);
 	/*
-	 * Publishing takes one ticket and ends it at once. So tickets gets a value that
-	 * it never had, and the compare-and-exchange of a thread that read tickets
-	 * earlier fails.
+	 * Publishing takes one ticket and ends it at once. So `tickets` gets a value that
+	 * it never had. If a thread read `tickets` when this memory was an earlier
+	 * context, its compare-and-exchange fails.
 	 */
 	uaio_queue_lock(&ctx->queue);
 	uaio_queue_open_locked(&ctx->queue);
@@ -283,9 +284,9 @@ static struct uaio_ctx *claim(uint64_t handle, struct uaio_moved **ret_moved)
 	if (!ctx && uaio_ringmem_contains(handle)) {
 		ctx = uaio_ctx_find(handle);
 		/*
-		 * relaxed: this thread holds the table's lock, under which a handle is
-		 * set. io_destroy clears the handle only after it has removed the
-		 * context from the table.
+		 * relaxed: io_setup sets the handle under the table's lock, which this
+		 * thread holds. io_destroy may not have cleared the handle yet, so also
+		 * check that the context is in the table.
 		 */
 		if (ctx && (load_relaxed(&ctx->handle) != handle ||
 			    uaio_ctxtab_find(&ctxs.table, ctx->id) != ctx))
@@ -293,8 +294,9 @@ static struct uaio_ctx *claim(uint64_t handle, struct uaio_moved **ret_moved)
 	}
 	if (ctx) {
 		/*
-		 * [MB:tickets] acq_rel: a thread that takes a ticket from now on sees DEAD, or
-		 * its compare-and-exchange fails. Earlier tickets are counted.
+		 * [MB:tickets] acq_rel: a thread that takes a ticket from now on sees
+		 * DEAD, or its compare-and-exchange fails because `tickets` has changed.
+		 * is_drained() counts the tickets taken earlier.
 		 */
 		or_acqrel(&ctx->tickets, UAIO_TICKETS_DEAD);
 		uaio_ctxtab_set_locked(&ctxs.table, ctx->id, NULL);
@@ -377,8 +379,8 @@ long uaio_submission_begin(struct uaio_submission *submission, uint64_t handle,
 		return -EINVAL;
 	if (nr == 0)
 		/*
-		 * relaxed: this call takes no ticket, and does not use the context
-		 * after the check
+		 * relaxed: an io_submit of 0 requests only checks the handle, and does
+		 * not use the context
 		 */
 		return load_relaxed(&ctx->handle) == handle ? 0 : -EINVAL;
 	room = uaio_ctx_take_tickets(ctx, handle, nr);
@@ -396,8 +398,8 @@ void uaio_submission_end(struct uaio_submission *submission,
 	uint32_t nr_unused = submission->nr_tickets - nr_accepted;
 
 	/*
-	 * Return the unused tickets before ending the batch, which may take long if no
-	 * thread can be created.
+	 * Return the unused tickets before ending the batch: if no worker can be created,
+	 * uaio_batch_end() executes requests itself, which may take long.
 	 */
 	if (unlikely(nr_unused)) {
 		uaio_batch_post(&submission->batch);
@@ -437,9 +439,9 @@ void uaio_ctx_unuse(struct uaio_ctx *ctx)
 	ctx->nr_users--;
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
 	/*
-	 * relaxed: this thread held reap_lock. If is_drained() acquires the lock later,
-	 * it sees the new nr_users. If it acquired the lock earlier, this load sees
-	 * DEAD.
+	 * relaxed: this thread held reap_lock. io_destroy sets DEAD before it reads
+	 * nr_users under this lock. So either io_destroy sees the new nr_users, or this
+	 * load sees DEAD.
 	 */
 	if (load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD)
 		uaio_ctx_wake_destroyer(ctx);

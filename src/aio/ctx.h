@@ -4,16 +4,17 @@
  *
  * io_setup creates a context: a queue (queue.h) whose completions become events in a ring.
  *
- *   I1  From its submission until its event is reaped, a request owns one slot of the ring.
- *       io_submit takes one ticket for each such slot. The number of tickets taken, less
- *       the number returned unused, less the number of events reaped, never exceeds
- *       capacity. So a completion always finds room in the ring.
+ *   I1  From its submission until its event is reaped, a request owns one slot of the
+ *       ring. io_submit takes one ticket for each such slot. The tickets taken, minus the
+ *       tickets returned unused and the events reaped, never exceed capacity. So a
+ *       completion always finds room in the ring.
  *   I2  Each ticket ends exactly once: it is returned, or its request completes. nr_done
  *       counts the tickets that have ended. A context is not freed before all its tickets
  *       have ended, so io_submit needs no other reference.
  *   I3  Contexts are never unmapped (slab.h). A thread that finds a context through the
  *       table first takes a ticket or a lock, or counts itself in nr_users, and only then
- *       compares the handle. So it never uses a context with another handle.
+ *       compares the context's handle with the handle that it looked for. So it never
+ *       uses a context with another handle.
  *   I4  handle changes only under reap_lock. io_destroy sets it to 0 after it has claimed
  *       the context. handle stays 0 until an io_setup publishes the context again.
  *   I5  The client can write the whole ring, so nothing in the ring decides how long a
@@ -122,7 +123,7 @@ struct uaio_ctx *uaio_moved_take_locked(uint64_t handle,
 
 /*
  * Move the ring of ctx back to its original memory. The memory to which the client had
- * moved the ring stays mapped, with zeros.
+ * moved the ring stays mapped, but from now on contains zeros.
  */
 void uaio_moved_bring_home(struct uaio_ctx *ctx, struct uaio_moved *moved);
 
@@ -161,10 +162,9 @@ long uaio_submission_begin(struct uaio_submission *submission, uint64_t handle,
 			   long nr);
 
 /*
- * End the batch, to which nr_accepted requests were added, and return the unused
- * tickets. Until then the unused tickets keep the context from being freed. A used
- * ticket keeps it from being freed only until the event of the ticket's request is
- * posted.
+ * End the batch, to which nr_accepted requests were added, and return the unused tickets.
+ * Until then the unused tickets keep the context from being freed. The ticket of an
+ * accepted request ends when the request's event is posted.
  */
 void uaio_submission_end(struct uaio_submission *submission,
 			 uint32_t nr_accepted);
@@ -179,12 +179,12 @@ void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr);
 void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx);
 
 /*
- * Return: for how many more requests the ring has room, or a lower number. tickets: the
- * value of ctx->tickets, which the caller has read before. If ctx->tickets still has
- * this value when the caller uses the result, the result is not too high, because of
- * the order of the reads: nr_done is read first, so a request that completes afterwards
- * counts as in flight. head is read before tail, so an event that is reaped in between
- * counts as unread.
+ * Return: for how many more requests the ring has room. tickets: the value of
+ * ctx->tickets, which the caller has read before. If other threads complete or reap
+ * meanwhile, the result may be too low. It is never too high while ctx->tickets keeps
+ * this value. Therefore nr_done is read first: a request that completes afterwards counts
+ * as in flight. The ring's head is read before its tail: an event that is reaped in
+ * between counts as unread.
  */
 static inline long uaio_ctx_room(const struct uaio_ctx *ctx, uint64_t tickets)
 {
@@ -219,10 +219,10 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 		room = uaio_ctx_room(ctx, tickets);
 		if (unlikely(room <= 0)) {
 			/*
-			 * A request that completed after nr_done was read, and before
-			 * the ring's tail was read, was counted twice: in flight, and
-			 * as an unread event. If tickets or nr_done has changed, try
-			 * again.
+			 * If a request completed between the reads of nr_done and of the
+			 * ring's tail, uaio_ctx_room() counted it twice: in flight, and
+			 * as an unread event. So try again if nr_done or `tickets` has
+			 * changed.
 			 * [MB:tickets] acquire: as for the first load of tickets.
 			 */
 			tickets = load_acquire(&ctx->tickets);
@@ -234,9 +234,9 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 		}
 		take = nr < room ? nr : room;
 		/*
-		 * [MB:tickets] acquire: as for the first load of tickets. tickets only
-		 * grows. So if the exchange succeeds, no ticket was taken since the room
-		 * was computed.
+		 * [MB:tickets] acquire: as for the first load of tickets. `tickets` only
+		 * grows. So if the exchange succeeds, no other thread has taken a ticket
+		 * since uaio_ctx_room() was called.
 		 */
 		if (likely(cas_acquire(&ctx->tickets, &tickets,
 				       tickets + (uint64_t)take * UAIO_TICKET)))

@@ -18,8 +18,8 @@ void uaio_ctxtab_init(struct uaio_ctxtab *tab)
 }
 
 /*
- * Segment 0 has the ids 0 to 3, segment 1 the ids 4 to 15; segment s begins at id 4^s (s >
- * 0).
+ * Segment 0 has the ids 0 to 3, segment 1 the ids 4 to 15, segment 2 the ids 16 to 63,
+ * ...
  */
 static unsigned segment_of(uint32_t id)
 {

@@ -8,17 +8,17 @@
  *
  *   I1  A slot holds NULL or a context. Contexts are never unmapped (slab.h), so a context
  *       that was once in a slot may always be read.
- *   I2  io_setup fills the slot as one of its last steps. io_destroy empties the slot
- *       as one of its first steps.
+ *   I2  io_setup fills the slot when the context is ready for use. io_destroy empties the
+ *       slot before it closes the context's queue.
  *   I3  io_setup uses the lowest free id.
  *
- * A reader may find a context just before the context is destroyed. The context that
- * the reader then uses may be dead, or have another handle. The reader notices this
- * once it has taken a reference (ctx.h, I3). So, unlike with RCU, no thread has to wait
- * for readers.
+ * A thread may find a context just before another thread destroys the context, or before
+ * io_setup reuses it with another handle. The first thread notices this when it compares
+ * the handle, after it has taken a reference (ctx.h, I3). So, unlike with RCU, no thread
+ * has to wait for readers.
  *
- * Whether two calls need the table's lock, so that only one of them runs at a time (X),
- * or may run concurrently (-):
+ * Whether two calls exclude each other by the table's lock (X), or may run concurrently
+ * (-):
  *                   find  add  remove
  *         find      -     -     -
  *         add       -     X     X

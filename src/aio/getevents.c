@@ -23,9 +23,9 @@
 static bool is_over_locked(const struct uaio_ctx *ctx, uint64_t generation)
 {
 	/*
-	 * relaxed: io_destroy sets DEAD, then acquires reap_lock to clear the handle.
-	 * So if this load misses DEAD, this thread reaps before the handle is cleared,
-	 * which is early enough.
+	 * relaxed: io_destroy sets DEAD, then acquires reap_lock to clear the handle. So
+	 * if this load misses DEAD, io_destroy has not acquired reap_lock yet. The
+	 * context is then still valid for the caller, which holds reap_lock.
 	 */
 	return load_relaxed(&ctx->queue.generation) != generation ||
 	       load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD;
@@ -106,8 +106,8 @@ static long let_signals_in(const struct uaio_getevents *call, long got)
 static bool is_in_flight(const struct uaio_ctx *ctx)
 {
 	/*
-	 * relaxed: the result only decides whether a poll that found nothing may sleep,
-	 * so a guess suffices
+	 * relaxed: the result only decides whether an io_getevents that found no event
+	 * may sleep for a moment, so a guess suffices
 	 */
 	return load_relaxed(&ctx->tickets) / UAIO_TICKET !=
 	       load_relaxed(&ctx->nr_done);
@@ -201,9 +201,8 @@ long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
 	if (likely(!uaio_config.is_examined))
 		return getevents(handle, ret_events, call);
 	/*
-	 * Under `uaio check`, look for requests whose memory is in a stack frame that
-	 * has ended. A wait makes this check, too, but getevents() may return without
-	 * waiting.
+	 * Under `uaio check`, look for requests whose memory is in a stack frame that has
+	 * ended. Do so here, because getevents() does so only if it waits.
 	 */
 	uaio_check_look_at_stack();
 	ret = getevents(handle, ret_events, call);

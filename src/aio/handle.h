@@ -46,8 +46,8 @@ int uaio_ctx_cancel(uint64_t handle, uint64_t obj);
 /*
  * Cancel pending requests:
  *  - uaio_ctx_cancel_one(): the oldest one that was submitted with the iocb at obj,
- *  - uaio_ctx_cancel_fd(): all that were submitted by fd on the open file to which fd
- *    refers now,
+ *  - uaio_ctx_cancel_fd(): all that were submitted with fd, while fd referred to the same
+ *    open file as now,
  *  - uaio_ctx_cancel_all(): all.
  *
  * When the function returns, each cancelled request has its event.
@@ -78,8 +78,8 @@ long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
 			const struct uaio_getevents *call);
 
 /*
- * The client calls mremap(2). If there is a ring at old, and the arguments request a move,
- * move the ring.
+ * The client calls mremap(2). If there is a ring at old, do what the kernel does: move
+ * the ring, leave it where it is, or fail.
  * Return: false if there is no ring at old: nothing was done. Otherwise true; *ret_addr is
  * then the result of mremap(2): an address or a negative error number.
  */

@@ -30,7 +30,9 @@ int uaio_iocb_check(const struct iocb *iocb);
 /* Return: 0, or -EINVAL if the operation is unknown. */
 int uaio_iocb_translate(const struct iocb *iocb, struct uaio_sqe *ret_sqe);
 
-/* Return: the result of a cancelled request. A poll has 0, which means no events. */
+/*
+ * Return: the result of a cancelled request: 0 (no events) for a poll, else -ECANCELED.
+ */
 int64_t uaio_iocb_cancelled(const struct uaio_sqe *sqe);
 
 /*
@@ -75,8 +77,9 @@ int uaio_resfd_get_parted(int fd, uint64_t *ret_word);
 void uaio_resfd_put(uint64_t word);
 
 /*
- * Called for completions that were posted together: uaio_resfd_signal() signals the
- * eventfd of each completion; uaio_resfd_drop() drops the references to the eventfds.
+ * Called for completions that are posted together. uaio_resfd_signal() signals the
+ * eventfd of each completion, under the queue's lock. uaio_resfd_drop() drops the
+ * references to the eventfds afterwards, without locks.
  */
 void uaio_resfd_signal(const struct uaio_post *post);
 void uaio_resfd_drop(const struct uaio_post *post);

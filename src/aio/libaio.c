@@ -84,8 +84,8 @@ int uaio_io_cancel_0_1(uint64_t ctx, struct iocb *iocb)
 }
 
 /*
- * With a timeout of 0, libaio reads the ring in memory before it calls the kernel. If the
- * ring is empty, it returns 0 without checking the other arguments.
+ * With a timeout of 0, libaio reads the ring in memory before it calls the kernel, and
+ * returns 0 if the ring is empty. So ignore EINVAL for the other arguments then.
  */
 static long or_empty(long ret, uint64_t ctx, const struct timespec *timeout)
 {

@@ -52,7 +52,10 @@ __attribute__((noinline)) struct uaio_ctx *uaio_moved_find(uint64_t handle)
 	struct uaio_ctx *ctx;
 	struct uaio_moved *moved;
 
-	/* relaxed: a moved ring is counted before the client learns its new address */
+	/*
+	 * relaxed: a client that passes the address of a moved ring has learnt it after
+	 * the ring was counted
+	 */
 	if (!load_relaxed(&list.nr))
 		return NULL;
 	uaio_ctxs_lock();
@@ -109,9 +112,9 @@ static int64_t move_ring_locked(struct uaio_ctx *ctx, uint64_t new_addr)
 	uaio_queue_lock(&ctx->queue);
 	memcpy(map, old, bytes);
 	/*
-	 * relaxed: a reader that needs the new values holds the table's lock, reap_lock
-	 * or the queue's lock. Other readers may use the old values, because the old
-	 * memory stays mapped.
+	 * relaxed: a thread that needs the ring's new address holds the table's lock,
+	 * reap_lock or the queue's lock. Other threads may still use the old address,
+	 * because the old memory stays mapped.
 	 */
 	store_relaxed(&ctx->ring.map, map);
 	store_relaxed(&ctx->handle, (uintptr_t)map);
@@ -168,7 +171,7 @@ static struct uaio_moved *note_move_locked(struct uaio_moved *unused,
 	unused->home = (void *)(uintptr_t)old;
 	unused->next = list.first;
 	list.first = unused;
-	/* relaxed: the client learns the new address only later */
+	/* relaxed: the client learns the ring's new address only after this store */
 	store_relaxed(&list.nr, load_relaxed(&list.nr) + 1);
 	return unused;
 }

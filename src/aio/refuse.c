@@ -27,10 +27,10 @@ static int refuse_last(const struct uaio_sqe *sqe, const struct uaio_file *file)
 }
 
 /*
- * The file lacks read_iter or write_iter. The kernel checks this after the request's
- * other fields and the file's access mode, but before the memory and the offset. So
- * make the common checks without memory and offset, and return the error that the
- * kernel would find first.
+ * Refuse a request because its file lacks read_iter or write_iter. The kernel checks this
+ * after the request's other fields and the file's access mode, but before the memory and
+ * the offset. So make the common checks without memory and offset: their error takes
+ * precedence.
  */
 static int refuse_older_way(const struct uaio_sqe *sqe,
 			    const struct uaio_file *file)

@@ -33,9 +33,8 @@ uint32_t uaio_ring_events_per_cpus(void)
 uint32_t uaio_ring_pages(uint32_t nr_events)
 {
 	/*
-	 * Compute the number of slots in 32 bits, as the kernel does. Clients can see
-	 * how many more requests than nr_events fit, and some clients rely on that
-	 * number.
+	 * Compute the number of slots in 32 bits, as the kernel does. Clients can see how
+	 * many more requests than nr_events fit, and some rely on the kernel's surplus.
 	 */
 	uint32_t nr = nr_events < uaio_ring_events_per_cpus()
 			      ? uaio_ring_events_per_cpus()
@@ -100,11 +99,10 @@ void uaio_ring_push(struct uaio_ring *ring,
 		tail = tail + 1 == ring->nr ? 0 : tail + 1;
 	}
 	/*
-	 * [MB:ring-tail] release, three times: write the events before ring->tail,
-	 * ring->tail before the map's tail (I5), and the map's tail before the upper
-	 * half of ring->tail (the number of events that the map's tail does not
-	 * include) becomes 0. Pairs with uaio_ring_look(), and with clients that reap
-	 * from the map.
+	 * [MB:ring-tail] release, three times: write the events before ring->tail. Write
+	 * ring->tail before the map's tail (I5). Write the map's tail before clearing the
+	 * upper half of ring->tail, which counts the events that the map's tail does not
+	 * include. Pairs with uaio_ring_look(), and with clients that reap from the map.
 	 */
 	store_release(&ring->tail,
 		      (uint64_t)nr << UAIO_RING_HIDDEN_SHIFT | tail);

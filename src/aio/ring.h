@@ -10,20 +10,21 @@
  *   I1  head and tail are slot numbers in [0, nr), not free-running counters.
  *   I2  head == tail means empty, so the ring holds at most nr - 1 events.
  *   I3  Slots [head, tail) belong to the reader, all others to the writer.
- *   I4  The caller of push owns a slot for each event (by its tickets, ctx.h), so a push
- *       always finds room. A client that writes a wrong head only loses its own events.
- *   I5  push advances the tail in struct uaio_ring before the tail in the map. So a client
- *       that consumes events from the map never gets ahead of the trusted tail. pop returns
- *       only events before the map's tail. So no call returns an event that the client does
- *       not find in the map yet.
+ *   I4  The caller of push has reserved a slot for each event (by a ticket, ctx.h), so a
+ *       push always finds room. A client that writes a wrong head only loses its own
+ *       events.
+ *   I5  push advances the tail in struct uaio_ring before the tail in the map. So a
+ *       client that consumes events from the map never gets ahead of the trusted tail.
+ *       pop returns only events before the map's tail. So io_getevents returns no event
+ *       before the client can find it in the map.
  *
  * Calls that the caller must serialise (X), or that may run concurrently (-):
  *                   push  pop  unread
  *         push      X     -     -
  *         pop       -     X     -
  *
- * Progress: no thread loops waiting for another. Accepted race: during a push, unread also
- * counts events that pop does not return yet.
+ * Progress: no thread loops waiting for another. During a push, unread also counts events
+ * that pop does not return yet; callers of unread must allow for that.
  */
 #ifndef UAIO_AIO_RING_H
 #define UAIO_AIO_RING_H
@@ -65,10 +66,10 @@ static_assert(offsetof(struct uaio_ring_map, events) == 32, "kernel ABI");
 
 struct uaio_ring {
 	/*
-	 * These members do not change while the context lives, except that map changes
-	 * when the client moves the ring. After the context's life, map still points to
-	 * readable memory, because threads that found the context earlier may still
-	 * read it.
+	 * These members do not change while the context lives, except `map`, which
+	 * changes when the client moves the ring. After the context is destroyed, `map`
+	 * still points to readable memory, because threads that found the context earlier
+	 * may still read there.
 	 */
 	struct uaio_ring_map *map; /* atomic; owns */
 	/* atomic: how many slots; a trusted copy of map->nr */
@@ -76,10 +77,10 @@ struct uaio_ring {
 	uint32_t nr_pages;
 
 	/*
-	 * Atomic; written by push, read by any thread. Low half: the trusted copy of
-	 * the map's tail. High half: how many of the newest events the map's tail does
-	 * not include yet. Both halves are in one word, so that a reader gets a
-	 * consistent pair.
+	 * Atomic; written by push, read by any thread. Low half: the trusted copy of the
+	 * map's tail. High half: how many events before this tail the map's tail may not
+	 * include yet. Both halves are in one word, so that a reader gets a consistent
+	 * pair.
 	 */
 	uint64_t tail;
 };
@@ -124,17 +125,18 @@ static inline uint32_t uaio_ring_head(const struct uaio_ring *ring)
 }
 
 /*
- * Count the events from head to the trusted tail. ret_unread: their number. ret_hidden:
- * how many of the newest events the map's tail does not include yet. ret_hidden may be
- * more than ret_unread: a push may have written the map's tail, but not yet set the
- * hidden count to 0, while a client already reaps the events.
+ * Store in *ret_unread how many events are between head and the trusted tail, and in
+ * *ret_hidden how many of them the map's tail may not include yet. *ret_hidden may exceed
+ * *ret_unread: a client may already reap the events of a push that has not yet set the
+ * hidden count to 0.
  */
 static inline void uaio_ring_look(const struct uaio_ring *ring, uint32_t head,
 				  uint32_t *ret_unread, uint32_t *ret_hidden)
 {
 	/*
-	 * [MB:ring-tail] acquire: see the events before the index. Pairs with
-	 * uaio_ring_push(). head was read before, and so is not ahead of this tail (I5).
+	 * [MB:ring-tail] acquire: see the events that were written before ring->tail.
+	 * Pairs with uaio_ring_push(). The caller has read head before, so head is not
+	 * ahead of this tail (I5).
 	 */
 	uint64_t word = load_acquire(&ring->tail);
 	uint32_t tail = (uint32_t)word;

@@ -119,8 +119,8 @@ bool uaio_ringmem_contains(uint64_t addr)
 	const struct chunk *chunk;
 
 	/*
-	 * The size of a page is a power of two: use a mask. Every system call makes this
-	 * check, so a division would cost too much.
+	 * The size of a page is a power of two: use a mask. Every system call of kernel
+	 * AIO makes this check, so a division would cost too much.
 	 */
 	if (addr & (uaio_page_bytes() - 1))
 		return false;
@@ -241,8 +241,8 @@ static void *get_shared_locked(size_t nr_pages)
 	if (!chunk)
 		return NULL;
 	/*
-	 * Put the new chunk first on the list, so that fuller chunks are not searched
-	 * first.
+	 * Put the new chunk first on the list: the other chunks are fuller, so searching
+	 * them is more often useless.
 	 */
 	list_add_head(&ringmem.shared, &chunk->usable);
 	return take_shared_locked(chunk, nr_pages);

@@ -409,8 +409,8 @@ static void requests_queued_at_destroy_are_not_lost(void **state)
 }
 
 /*
- * The build with bench/ctx-index.c and its list of contexts defines fewer contexts,
- * because a search of the list is slow.
+ * How many contexts a test creates. A build with the list of bench/ctx-index.c defines a
+ * smaller number, because it finds contexts by searching the list.
  */
 #ifndef MANY_CONTEXTS
 #define MANY_CONTEXTS 65536
@@ -480,8 +480,8 @@ static void growing_again_and_again_takes_no_more_memory(void **state)
 	assert_int_equal(last.index_bytes, first.index_bytes);
 	assert_int_equal(last.ring_bytes, first.ring_bytes);
 	/*
-	 * Stacks grow by less than 1 MiB. A leak of one page for each 100 contexts
-	 * would exceed this limit.
+	 * Stacks may grow, but by less than 1 MiB. A leak of one page for each 100
+	 * contexts would exceed this limit.
 	 */
 	assert_true(resident_bytes() < resident + (1 << 20));
 }
