@@ -315,8 +315,8 @@ int main(void)
 			an_eventfd_closed_meanwhile_is_signalled_all_the_same),
 		UNIT_TEST(a_word_that_is_put_signals_nothing),
 		/*
-		 * Keep this test last: from then on the library checks for each call which
-		 * descriptor table the thread has.
+		 * Keep this test last: after it, the library checks in each call which
+		 * descriptor table the thread has, so other tests would test other code.
 		 */
 		UNIT_TEST(
 			a_thread_with_its_own_descriptors_has_its_own_eventfd),

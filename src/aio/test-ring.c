@@ -64,9 +64,9 @@ static bool are_complete(void *arg)
 }
 
 /*
- * Submit until a request is refused. A request that is just completing may use up two slots
- * for a moment. So wait until all requests are complete, and try again before trusting a
- * refusal.
+ * Submit until a request is refused. The library may count a request that is just
+ * completing twice: in flight, and as an unread event. So wait until all requests are
+ * complete, and try again before trusting a refusal.
  * Return: how many requests were accepted.
  */
 static long fill(uint64_t handle, int fd, uint64_t *data)
