@@ -26,7 +26,7 @@ enum {
 	PROBE = 8, /* IORING_REGISTER_PROBE */
 	/* no process can have this id */
 	NOBODY = 0x7fffffff,
-	/* a value of `answer` below: any result is right that is not an error */
+	/* a value of `answer` below: the call is allowed if it returns no error */
 	ANY = 1,
 };
 
@@ -52,8 +52,8 @@ enum { LEARN_NOTHING, LEARN_LATER, LEARN_NOW };
 static uint32_t learning; /* atomic */
 
 /*
- * The listed calls that ordinary programs make to wait for files. The library makes
- * these even if it knows nothing about the seccomp filter (calls.h, I2).
+ * The calls listed in calls.h that ordinary programs make to wait for files. The library
+ * makes these even if it knows nothing about the seccomp filter (calls.h, I2).
  */
 static const struct uaio_call_set usual = {
 	.words = { BIT(LSEEK) | BIT(EVENTFD) | BIT(EPOLL_CREATE) |
@@ -506,10 +506,9 @@ static __attribute__((noinline)) void learn_again(const char *word)
 	state = LEARN_NOW;
 	/*
 	 * [MB:calls] release: add the bits before this exchange. Pairs with
-	 * uaio_calls_filter(). If that function sets `learning` after this exchange, it
-	 * sees the added bits and removes what its filter forbids. If that function set
-	 * `learning` before, this exchange fails, and this thread removes the added
-	 * bits.
+	 * uaio_calls_filter(). Both exchange `learning`. If this thread does so first,
+	 * uaio_calls_filter() sees the added bits and removes what its filter forbids.
+	 * Otherwise this exchange fails, and this thread removes the added bits.
 	 */
 	if (cas_release(&learning, &state, (uint32_t)LEARN_NOTHING))
 		return;

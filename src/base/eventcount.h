@@ -13,14 +13,11 @@
  *   I2  A waiter sleeps only while the sequence still has the value (key) that the waiter
  *       read before it checked the state.
  *
- * If the state changes before the waiter checks it, the waiter sees the change. If the
- * state changes later, the notifier increments the sequence before the waiter sleeps,
- * or wakes the waiter. For this, either the notifier must find the waiter in
- * nr_waiters, or the waiter must see the change. The notifier writes the state and then
- * reads nr_waiters; the waiter writes nr_waiters and then reads the state. So at least
- * one of them sees the other's write, if all these accesses are sequentially
- * consistent, or if the state is accessed under a lock. All users of event counts use a
- * lock.
+ * A wake-up is lost only if the waiter misses the change of the state, and the notifier
+ * misses the waiter in nr_waiters. The notifier writes the state and then reads
+ * nr_waiters; the waiter writes nr_waiters and then reads the state. So at least one of
+ * them sees the other's write, if all these accesses are sequentially consistent, or if
+ * the state is accessed under a lock. All users of event counts use a lock.
  *
  * If no thread waits, uaio_ec_notify() costs one load.
  */

@@ -5,8 +5,8 @@
  * Names and values are the kernel's; io_uring_enter(2), io_uring_setup(2) and
  * io_uring_register(2) document them. The installed <linux/io_uring.h> may be older or
  * newer than this file, and has renamed members and constants over time. So no file of
- * the library includes the installed header. If a file nevertheless includes the
- * installed header after this one, that header adds nothing.
+ * the library includes the installed header. This file also defines the installed
+ * header's include guard, so that header adds nothing if it is included later.
  *
  * test/abi/uring-abi.py compares this file with the installed header.
  */

@@ -49,11 +49,11 @@ extern int uaio_other_at_quick_exit(void (*call)(void)) __asm__("at_quick_exit")
 	__attribute__((weak));
 
 /*
- * pthread_cleanup_push() and pthread_cleanup_pop() for a library that was built for
- * glibc and is loaded with musl. glibc's macros of these names use functions that musl
- * lacks. So the library itself calls the functions of musl's macros; glibc exports
- * functions of the same names for old programs. Unlike musl, glibc calls the pushed
- * handler also if siglongjmp() leaves the stack frame.
+ * pthread_cleanup_push() and pthread_cleanup_pop() for a library that was built for glibc
+ * and is loaded with musl. glibc's macros of these names use functions that musl lacks.
+ * So the library itself calls the functions of musl's macros; glibc exports functions of
+ * the same names for old programs. Both call the pushed handler if the thread is
+ * cancelled or exits; glibc also does so if siglongjmp() leaves the stack frame.
  */
 struct uaio_other_cleanup {
 	/* buffer for musl, which uses three of these words */

@@ -36,9 +36,9 @@ __attribute__((noinline)) void uaio_lock_contended(struct uaio_lock *lock)
 	if (spin(lock))
 		return;
 	/*
-	 * Once a thread has slept, the lock's word is 2 until the lock is released. So
-	 * uaio_unlock() may call futex although no thread sleeps any more, but no
-	 * thread sleeps for ever.
+	 * The value 2 says that other threads may sleep. This thread cannot know whether
+	 * any does, so it keeps the value 2 when it gets the lock. At worst,
+	 * uaio_unlock() makes a needless futex call.
 	 *
 	 * [MB:lock] acquire: pairs with uaio_unlock().
 	 */

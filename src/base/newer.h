@@ -16,7 +16,7 @@
 
 /*
  * The system calls close_range (Linux 5.9) and epoll_pwait2 (5.11) have the same number
- * on all processors.
+ * on all architectures.
  */
 #ifndef SYS_close_range
 #define SYS_close_range 436
@@ -42,7 +42,8 @@
 enum { UAIO_P_PIDFD = 3 };
 
 /*
- * Constants for statfs(2): kernels returned these values before headers named them.
+ * File system types that statfs(2) returns in f_type; some installed headers lack these
+ * names.
  */
 #ifndef CIFS_SUPER_MAGIC
 #define CIFS_SUPER_MAGIC 0xff534d42

@@ -2,11 +2,12 @@
 /*
  * Slabs: allocate objects of one type, in memory that holds only this type for ever
  *
- * A slab maps memory in batches and never unmaps it. So a pointer to a freed object
- * still points to an object of this type. A thread may therefore look up an object
- * without a lock, and find out only afterwards that the slab has reused it. The first
- * member of an object must be a struct uaio_slab_node. The slab does not change the
- * other members of a free object; a new object is all zero.
+ * A slab maps memory in batches and never unmaps it. So a pointer to a freed object still
+ * points to an object of this type. A thread may therefore look up an object without a
+ * lock, and find out only afterwards that the slab has reused it. The first member of an
+ * object must be a struct uaio_slab_node. The slab does not change the other members of a
+ * free object, so a reused object still has its old values. An object in memory that was
+ * never used is all zero.
  *
  * Context: any thread; the functions lock the slab.
  */

@@ -28,9 +28,9 @@
 extern uint32_t uaio_sleep_stop_at __attribute__((visibility("hidden")));
 
 /*
- * Without the trap (proc/handlers.h), this function returns the stop byte of the
- * calling thread, or NULL. NULL: the thread is in no wait that a signal must end. The
- * pointer is set once; it is NULL as long as the library defers no handlers.
+ * Without the trap, this function of proc/handlers.c returns the stop byte of the calling
+ * thread; or NULL if the thread is in no wait that a signal must end. The pointer to the
+ * function is set once, before the library first defers a handler.
  */
 extern const uint8_t *(*uaio_sleep_stop_of)(void)
 	__attribute__((visibility("hidden")));
@@ -82,10 +82,9 @@ static inline bool uaio_sleep_ends_for_handlers(void)
 long uaio_sleep_call(const uint8_t *stop, long nr, const long args[6])
 	__attribute__((visibility("hidden")));
 /*
- * Labels in the code of uaio_sleep_call(). While a thread executes the code between the
- * labels begin and end, it does not sleep yet. If the library's signal handler
- * interrupts the thread there, the handler makes the thread go on at the label stopped,
- * so that the thread does not sleep.
+ * Labels in the code of uaio_sleep_call(). A thread between the first two labels does not
+ * sleep yet. If the library's signal handler interrupts the thread there, the handler
+ * makes the thread go on at the third label, so that the thread does not sleep.
  */
 extern const uint8_t uaio_sleep_call_begin[]
 	__attribute__((visibility("hidden")));

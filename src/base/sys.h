@@ -492,8 +492,8 @@ static inline bool sys_is_map_error(const void *p)
 }
 
 /*
- * Map the file at an address that the kernel chooses. off is a multiple of every page
- * size.
+ * Map the file at an address that the kernel chooses. The caller passes an off that is a
+ * multiple of all possible page sizes.
  */
 static inline void *sys_mmap_file(size_t len, int prot, int flags, int fd,
 				  int64_t off)
@@ -764,11 +764,10 @@ static inline bool sys_overwrite8(void *addr)
 }
 
 /*
- * Return: whether the four aligned bytes at addr are writable. By FUTEX_WAKE_OP, the
- * kernel atomically ORs zero into the word, which does not change the word, but needs
- * write access. The futex is private, so the kernel does not look up the page.
- * FUTEX_WAKE_OP must name a value for which it wakes a waiter: if the word happens to
- * be -2047, a thread that waits on the word is woken needlessly.
+ * Return: whether the four aligned bytes at addr are writable. FUTEX_WAKE_OP makes the
+ * kernel atomically OR zero into the word, which needs write access but does not change
+ * the word. FUTEX_WAKE_OP must also name a value for which it wakes a waiter: if the word
+ * happens to be -2047, a waiter on the word is woken needlessly.
  */
 static inline bool sys_can_write4(void *addr)
 {
@@ -797,8 +796,8 @@ static inline bool sys_is_io_submit(uint64_t nr)
 }
 
 /*
- * Return: whether the library executes requests on regular files by the system call nr,
- * with the file as an argument.
+ * Return: whether nr is one of the system calls by which the library executes requests on
+ * a regular file. Their first argument is the file's descriptor.
  */
 static inline bool sys_is_on_file(uint64_t nr)
 {
