@@ -38,10 +38,10 @@ void uaio_file_duplicates_init(const struct uaio_file_ops *file_ops)
 }
 
 /*
- * Return: whether nr_using counts the system calls on the file. If a regular file uses
+ * Return: whether nr_using counts the system calls on the file. While a regular file uses
  * the client's descriptor, nr_using instead counts cold reads (of pages that are not in
- * the page cache) that threads are trying (page.h, I4). When such a file gets a
- * duplicate, it has no cold read left.
+ * the page cache) that threads are trying (page.h, I4). The meaning changes when the file
+ * gets a duplicate; no cold read is left then.
  */
 static bool counts_calls(const struct uaio_file *file)
 {
@@ -250,7 +250,10 @@ int uaio_file_yield(int fd)
 	uaio_unlock(&private.lock, UAIO_RANK_FILES);
 	if (!file)
 		return -ENOENT;
-	/* Fail if a call on the duplicate is in progress: such calls may block for ever. */
+	/*
+	 * If a call on the duplicate is in progress, fail instead of waiting, because the
+	 * call may block for ever.
+	 */
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	has_moved = !load_relaxed(&file->nr_using) &&
 		    !load_relaxed(&file->nr_tries) &&

@@ -117,10 +117,16 @@ static int classify(struct uaio_file *file, int fd,
 	if (facts->has_inode &&
 	    !(inode = uaio_inode_get(facts->dev, facts->ino)))
 		return -ENOMEM;
-	/* relaxed: publish() releases the values; in an old entry they are only hints (I2) */
+	/*
+	 * relaxed: publish() releases these values. A thread that still uses the memory
+	 * as an earlier entry takes them only as hints (I2).
+	 */
 	store_relaxed(&file->fd, fd);
 	store_relaxed(&file->kind, facts->kind);
-	/* [MB:reused] release: the entry's old slot is empty. See uaio_file_read_flags(). */
+	/*
+	 * [MB:reused] release: if this memory was an earlier entry, the slot of that
+	 * entry was emptied before. Pairs with uaio_file_read_flags().
+	 */
 	store_release(&file->flags, flags_of(facts));
 	store_relaxed(&file->inode, inode);
 	store_relaxed(&file->dev, facts->dev);
@@ -132,7 +138,10 @@ static void init_waitqs(struct uaio_file *file)
 {
 	uint32_t nr_edges = load_relaxed(&file->nr_edges) + 1;
 
-	/* Lock: another thread may still search the old file's watches (ready.h, I2). */
+	/*
+	 * Lock: if this memory was an earlier entry, another thread may still search the
+	 * watches of that entry (ready.h, I2).
+	 */
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++) {
 		list_init(&file->waitqs[i].parked);
@@ -144,7 +153,10 @@ static void init_waitqs(struct uaio_file *file)
 	}
 	list_init(&file->watches);
 	store_relaxed(&file->last_watch, NULL);
-	/* A new count of edges: an edge of the old file must not count as new. */
+	/*
+	 * If this memory was an earlier entry, its number of edges (changes of readiness)
+	 * must differ from the new one, which is not 0.
+	 */
 	store_relaxed(&file->nr_edges, nr_edges ? nr_edges : 1);
 	file->told = file->told_of = 0;
 	file->told_by_any = UINT32_MAX;
@@ -159,7 +171,10 @@ static struct uaio_file *new_file(int fd, const struct uaio_fd_facts *facts)
 
 	if (!file)
 		return NULL;
-	/* relaxed, all: in the old entry these values were only hints (file.h, I2) */
+	/*
+	 * relaxed, all: a thread that still uses the memory as an earlier entry takes
+	 * these values only as hints (file.h, I2)
+	 */
 	store_relaxed(&file->owns_fd, false);
 	list_init(&file->in_private);
 	store_relaxed(&file->nr_using, 0);
@@ -283,7 +298,10 @@ int uaio_file_open_parted(int fd, struct uaio_file **ret_file)
 		return ret;
 	if (facts.flags & UAIO_FILE_F_PATH)
 		return -EBADF;
-	/* Reopen no terminal: the table of other threads would lack the new descriptor. */
+	/*
+	 * Do not let new_file() reopen a terminal: the new descriptor would be only in
+	 * this thread's own descriptor table.
+	 */
 	facts.flags &= ~(uint32_t)UAIO_FILE_F_TERMINAL;
 	file = new_file(fd, &facts);
 	if (!file)
@@ -542,8 +560,9 @@ static bool is_entry_of(const struct uaio_file *file, int fd)
 }
 
 /*
- * An entry that describes the new file of fd stays in the table: the thread that opened
- * the new file needs the entry when it closes fd, to wait for the requests.
+ * Another thread may have opened a new file as fd meanwhile. If the entry describes this
+ * file, the entry stays in the table: a later close() of fd needs the entry, to wait for
+ * the requests.
  */
 void uaio_file_closed(int fd)
 {

@@ -132,8 +132,8 @@ struct uaio_waitq {
 	 */
 	/*
 	 * atomic: how many tries in a row by submitting calls found the file not ready.
-	 * After MISSES such tries (issue/stream.c) most tries are skipped, and the
-	 * count goes on with the skipped ones.
+	 * After MISSES such tries (issue/stream.c), submitting calls skip most tries;
+	 * skipped tries count, too.
 	 */
 	uint32_t nr_misses;
 	/*
@@ -221,13 +221,15 @@ struct uaio_file {
 	/* atomic: number of edges (changes of readiness) that epolls have reported; never 0 */
 	uint32_t nr_edges;
 	uint32_t told; /* EPOLL*: the events that the last edge reported */
-	/* EPOLL*: the events for which the epoll was armed at the last edge */
+	/*
+	 * EPOLL*: the events for which the epoll was armed when it reported the last edge
+	 */
 	uint32_t told_of;
 	/*
-	 * These three members describe the edges since parked polls were last tried.
-	 * told_by_any: the events that at least one of these edges reported.
-	 * told_of_by_all: the events for which the epoll was armed at each of these
-	 * edges. told_after: the value of nr_edges when the polls were last tried.
+	 * These three members describe the edges (reports of an epoll) since parked polls
+	 * were last tried. told_by_any: the events that at least one edge reported.
+	 * told_of_by_all: the events for which the epoll was armed at each edge.
+	 * told_after: the value of nr_edges when the polls were last tried.
 	 */
 	uint32_t told_by_any, told_of_by_all, told_after;
 	/*

@@ -89,9 +89,9 @@ void uaio_inode_put(struct uaio_inode *inode)
 
 enum {
 	/*
-	 * After two slow writes, workers execute the file's writes for a while.
-	 * During the first, the thread may only have been preempted. The second counts only
-	 * if the thread slept.
+	 * After two slow writes, workers execute the file's writes for SLOW_WRITES_NS.
+	 * During the first slow write, the thread may only have been preempted. So the
+	 * second counts only if the thread slept.
 	 */
 	SLOW_WRITES = 2,
 	SLOW_WRITES_NS = 100000000,

@@ -494,8 +494,9 @@ bool uaio_is_duplicate(const struct uaio_file *file,
 	    load_relaxed(&file->ino) != load_relaxed(&other->ino))
 		return false;
 	/*
-	 * The inodes are the same. A socket has only one open file, as open() on its
-	 * inode fails. So for a socket the comparison of the inodes suffices.
+	 * Here both descriptors have the same inode. A socket has only one open file, as
+	 * open() on its inode fails. So for a socket the comparison of the inodes
+	 * suffices.
 	 */
 	return uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
 	       (fd >= 0 && other_fd >= 0 && sys_is_duplicate(fd, other_fd) > 0);
