@@ -23,8 +23,8 @@ struct uaio_fd_facts {
 	/* a regular file, directory or block device, which has an inode */
 	bool has_inode;
 	/*
-	 * st_dev and st_ino; for a block device UINT64_MAX and st_rdev. (All anonymous inodes
-	 * have the same dev and ino.)
+	 * st_dev and st_ino; for a block device UINT64_MAX and st_rdev. They do not tell
+	 * anonymous inodes apart.
 	 */
 	uint64_t dev;
 	uint64_t ino;

@@ -46,8 +46,8 @@ bool uaio_terminal_is_still(const struct uaio_file *file, int fd);
 /*
  * fd: the result of uaio_file_use().
  * Return: the descriptor for a call that must not block. If this is not fd, *ret_flags
- * becomes 0, as the call needs no RWF_* flags: the descriptor is O_NONBLOCK, and a
- * write to a terminal raises no SIGPIPE that a flag would have to suppress.
+ * becomes 0. The call then needs neither RWF_NOWAIT, because the descriptor is
+ * O_NONBLOCK, nor a flag against SIGPIPE, which a write to a terminal never raises.
  */
 int uaio_terminal_fd(const struct uaio_file *file, int fd, uint32_t *ret_flags);
 

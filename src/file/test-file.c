@@ -257,10 +257,10 @@ static void a_file_closed_while_it_is_looked_up_leaves_no_trace(void **state)
 }
 
 /*
- * The library does not see that the descriptor is replaced while it makes an entry. It
- * must not keep an entry of the old file. When it issues the second read, it would notice
- * a wrong inode, but no wrong access mode. So also use the pipe's write end, which cannot
- * be read.
+ * While the library makes an entry for a pipe's descriptor, another file gets this
+ * descriptor, unseen. The library must not keep an entry of the pipe. A later read would
+ * find a wrong inode, but no wrong access mode. So also test the pipe's write end, which
+ * cannot be read.
  */
 static bool stale_entry_is_not_kept(unsigned end, unsigned n)
 {

@@ -510,8 +510,8 @@ static void a_reused_entry_of_a_closed_descriptor_is_bad(void **state)
 
 /*
  * A thread holds no reference to an entry, and has read that the entry is of a regular
- * file. Then the library reuses the entry for a stream, of which the test sets only
- * the flag. The thread must not make a call without an offset.
+ * file. Then the library reuses the entry for a stream; the test sets only the flag
+ * UAIO_FILE_F_STREAM instead. The thread must not make a call without an offset.
  */
 static void a_kind_that_was_read_stays(void **state)
 {

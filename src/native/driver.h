@@ -69,8 +69,7 @@ void uaio_driver_init(void);
 
 /*
  * Return: whether the driver executes a request on file (a regular file or a block
- * device) that cannot be executed at once. The result does not depend on whether the
- * request also waits for older requests.
+ * device), if the request cannot be executed at once.
  */
 bool uaio_driver_takes(const struct uaio_file *file,
 		       const struct uaio_sqe *sqe);
@@ -80,10 +79,11 @@ bool uaio_driver_suits(const struct uaio_req *req);
 
 /*
  * Put PREPPED requests on the driver's list. The driver does not accept a request for
- * which is_awaited() is true (as in struct uaio_wq_ops); this function calls
- * is_awaited() under the driver's lock. Requests that the driver does not accept are
- * appended to ret_refused, and stay PREPPED. Context: a thread of the client. (A thread
- * of the library cannot start the driver: if there is none, all requests are refused.)
+ * which is_awaited() is true: a thread in exit or exec waits for this request (wq.h).
+ * This function calls is_awaited() under the driver's lock. Requests that the driver does
+ * not accept are appended to ret_refused, and stay PREPPED. Context: a thread of the
+ * client. (A thread of the library cannot start the driver: if there is none, all
+ * requests are refused.)
  */
 void uaio_driver_add(struct list *reqs,
 		     bool (*is_awaited)(const struct uaio_req *req),

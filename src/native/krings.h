@@ -107,8 +107,9 @@ int uaio_kuring_open(unsigned nr_sq, unsigned nr_cq,
 		     struct uaio_kuring *ret_ring);
 
 /*
- * Make the calling thread the ring's user. While this thread lives, the ring's
- * descriptor can be polled; the caller may drop it afterwards (uaio_kuring_drop_fd()).
+ * Make the calling thread the ring's user. The caller may then add the ring's descriptor
+ * to an epoll, and close it (uaio_kuring_drop_fd()). While this thread lives, the epoll
+ * still reports completions.
  * Return: 0; -errno: the kernel has refused to register the descriptor.
  */
 int uaio_kuring_adopt(struct uaio_kuring *ring);

@@ -202,10 +202,10 @@ has_eventfd(const struct uaio_native *native)
 	int fd;
 
 	/*
-	 * relaxed, both loads: another thread may move the eventfd to another
-	 * descriptor (move_locked() of rings.c). It adds the new descriptor to the
-	 * epoll before it changes event_fd. So if event_fd has not changed, the call
-	 * has failed because the eventfd is not in the epoll.
+	 * relaxed, both loads: another thread may move the eventfd to another descriptor
+	 * (move_locked() of rings.c). It adds the new descriptor to the epoll before it
+	 * changes event_fd. So if event_fd has not changed, epoll_ctl() has failed
+	 * because the eventfd is not in the epoll.
 	 */
 	do {
 		fd = load_relaxed(&native->event_fd);
@@ -247,11 +247,11 @@ static bool note_refusal(struct uaio_native *native, const struct uaio_req *req,
 		error == -EACCES || error == -EBADF);
 }
 
-/* Measures a submitting call that may wait for blocks */
+/* Measures a submitting call that may wait for free blocks on the disk */
 struct timing {
 	/* the file of the first request that may wait, with a reference */
 	struct uaio_file *file;
-	/* an earlier call on the inode that waited for blocks was slow */
+	/* an earlier call on the inode that waited for free blocks was slow */
 	bool is_suspect;
 	/* if is_suspect: how often this thread has slept before the call */
 	uint64_t sleeps;

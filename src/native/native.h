@@ -21,11 +21,11 @@
  * pieces that the device accepts, and submits all of them at once. This takes less
  * processor time than segments (split.h). With RWF_NOWAIT the kernel does not cut, and
  * hands the request back. It may still execute small requests, so the library counts
- * large and small requests separately. If the file is known to support RWF_NOWAIT, a
- * worker submits the large request without that flag. Then the kernel mostly waits only
- * for room in the device's queue. Large requests on a file server (FUSE, NFS) are not
- * native, as their pieces would go to the server one after the other. If --segments
- * asks for several segments, no large request is native.
+ * separately how many large and how many small requests were handed back. If the file is
+ * known to support RWF_NOWAIT, a worker submits the large request without that flag. Then
+ * the kernel mostly waits only for room in the device's queue. Large requests on a file
+ * server (FUSE, NFS) are not native, as their pieces would go to the server one after the
+ * other. If --segments asks for several segments, no large request is native.
  *
  * Requests on a file server (FUSE, NFS) are submitted by workers only, and without
  * RWF_NOWAIT. io_submit() waits while the server has as many requests as it accepts at
@@ -77,16 +77,15 @@
  *       Then it closes the descriptor in any case, as a device that does not answer must
  *       not stop a program (closing.c). The kernel itself keeps the file open.
  *
- *   I6  A request that a worker submits may be complete before the worker's call
- *       returns. So after the call the worker may use the queue, which it has pinned,
- *       but not the request. The worker announces its call (uaio_wq_calls()), then
- *       counts the request among those that the kernel has, and only then makes the
- *       call. Only during the call does the kernel look up the descriptor. A thread that
- *       closes the descriptor reads the count, then looks for workers that have
- *       announced a call. Once a thread is closing the descriptor, workers submit no
- *       more. Requests that are submitted so that the kernel may wait are marked
- *       (UAIO_KERNEL_MAY_WAIT): if one is handed back, a worker executes it by a plain
- *       call.
+ *   I6  A request that a worker submits may be complete before the worker's call returns.
+ *       So after the call the worker may use the queue, which it has pinned, but not the
+ *       request. The worker announces its call (uaio_wq_calls()), then counts the request
+ *       among those that the kernel has, and only then makes the call. A thread that
+ *       closes the descriptor reads the count, then looks for workers that have announced
+ *       a call. So it misses no call that may still look up the descriptor. Once a thread
+ *       is closing the descriptor, workers submit no more. Requests that are submitted so
+ *       that the kernel may wait are marked (UAIO_KERNEL_MAY_WAIT): if one is handed
+ *       back, a worker executes it by a plain call.
  *
  * Thread-safety: any thread; uaio_native_take() and uaio_native_submit() hold no lock
  * across a system call that may block.
