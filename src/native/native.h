@@ -219,8 +219,8 @@ void uaio_native_expect_by_worker(struct uaio_native *native);
 void uaio_native_unexpect_by_worker(struct uaio_native *native);
 
 /*
- * Leave the library, and sleep until uaio_native_nr() is no longer nr, for a short time
- * at most. Then enter the library again.
+ * Leave the library, and sleep for a short time, or until uaio_native_nr() differs from
+ * nr. Then enter the library again.
  */
 void uaio_native_await(const struct uaio_group *group, uint32_t nr);
 

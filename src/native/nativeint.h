@@ -148,7 +148,7 @@ extern struct uaio_driver {
 	struct uaio_lock lock; /* rank DRIVER */
 	/* under lock */
 	struct list lined;
-	/* atomic: length of lined; also read without the lock, as a hint */
+	/* atomic: length of the list `lined`; also read without the lock, as a hint */
 	uint32_t nr_lined;
 	/*
 	 * number of requests with the kernel, including those that are just being

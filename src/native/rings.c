@@ -345,9 +345,9 @@ static struct uaio_native *find_locked(const struct list *list, int fd)
 }
 
 /*
- * The eventfd has a new descriptor. Workers may be in calls that use the old
- * descriptor: wait until these calls end, but at most one second. Only a call that
- * waits for blocks lasts longer, and by then the kernel has looked up the descriptor.
+ * The eventfd has a new descriptor. Workers may be in calls that use the old descriptor:
+ * wait until these calls end, but at most one second. Only a call that waits for free
+ * blocks on the disk lasts longer, and by then the kernel has looked up the descriptor.
  */
 static void await_blocking(const struct uaio_native *native)
 {

@@ -25,9 +25,9 @@ enum {
 	 */
 	LARGE_BYTES = 512 << 10,
 	/*
-	 * If the kernel has handed back the last vain_max requests of a file, only one
-	 * in TRY_EVERY is still submitted with RWF_NOWAIT. Small and large requests are
-	 * counted separately (nr_unnative).
+	 * If the kernel has handed back several requests of a file in a row (vain_max
+	 * below), only one in TRY_EVERY is still submitted with RWF_NOWAIT. Small and
+	 * large requests are counted separately (nr_unnative).
 	 */
 	TRY_EVERY = 32,
 	/*
@@ -65,8 +65,8 @@ static enum size size_of(const struct uaio_req *req)
 }
 
 /*
- * Return: whether the kernel has handed back the last vain_max requests of file that
- * have this size.
+ * Return: whether the kernel has handed back vain_max[size] requests of file in a row;
+ * only requests of this size count.
  */
 static bool were_in_vain(const struct uaio_file *file, enum size size)
 {
@@ -155,8 +155,8 @@ static bool is_synchronous(const struct uaio_req *req)
 }
 
 /*
- * Return: whether the client's thread may wait while the kernel finds blocks for req.
- * Two conditions: the inode's last writes were fast (policy.c has the same condition
+ * Return: whether the client's thread may wait while the kernel finds free blocks for
+ * req. Two conditions: the inode's last writes were fast (policy.c has the same condition
  * for buffered writes); and the kernel does not sync the file within the call.
  */
 static bool may_wait_here(const struct uaio_req *req)
@@ -213,7 +213,7 @@ static bool is_for_server(const struct uaio_req *req, enum size size)
 
 /*
  * Return: whether a worker submits req, which is on a disk, to the kernel: a large
- * request, or a write that waits for blocks.
+ * request, or a write that waits for free blocks.
  */
 static bool is_for_device(const struct uaio_req *req, enum size size)
 {
@@ -271,9 +271,8 @@ static void note_result(struct uaio_file *file, enum size size, int64_t res,
 }
 
 /*
- * Return: whether a short read is complete, because the file ends where the read
- * stopped. If the file has grown or shrunk since the read, its end was there at some
- * time in between.
+ * Return: whether a short read is complete, because the file ends where the read stopped.
+ * If the file's size has changed since the read, the file may have ended there meanwhile.
  */
 static bool has_reached_end(const struct uaio_req *req, int64_t res)
 {

@@ -67,8 +67,8 @@ static struct {
 	/* do not signal the eventfd, as if it were closed */
 	bool tells_nobody;
 	/*
-	 * atomic: stop an io_submit call without RWF_NOWAIT. is_held: before it
-	 * submits; is_held_after: after that
+	 * atomic: stop an io_submit call without RWF_NOWAIT. is_held: before it submits
+	 * the requests; is_held_after: when it has submitted them
 	 */
 	uint32_t is_held, is_held_after;
 	/* atomic: io_submit calls without RWF_NOWAIT */
@@ -77,13 +77,13 @@ static struct {
 	bool clients_wait;
 	/* atomic: type that fstatfs() reports; 0: ext4 */
 	uint32_t fs_type;
-	/* how long a call of a client without RWF_NOWAIT sleeps */
+	/* how long io_submit without RWF_NOWAIT sleeps in a client thread */
 	uint32_t slow_us;
 	/*
 	 * atomic: how many of the calls counted in nr_waits were made by client threads
 	 */
 	uint32_t nr_waits_of_clients;
-	/* error of calls without RWF_NOWAIT, or 0 */
+	/* error of io_submit without RWF_NOWAIT, or 0 */
 	int waits_error;
 	unsigned nr_setups, nr_submits, nr_destroys;
 	/* atomic: statx() calls on the file, for its size */

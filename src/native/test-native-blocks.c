@@ -431,8 +431,8 @@ static void none_is_submitted_once_its_file_is_closed(void **state)
 }
 
 /*
- * The client gets its event before the worker's io_submit() returns. It may close the
- * file then, but destroying the queue must wait for the worker.
+ * The client gets its event before the worker's io_submit() returns. The client may close
+ * the file at once. But io_destroy must wait for the worker.
  */
 static void it_may_be_complete_before_the_call_is_over(void **state)
 {
