@@ -36,11 +36,11 @@ static const int64_t IDLE_NS = 5000000000;
 static const int64_t MOMENT_NS =
 	1000000; /* 1 ms: the short delay of callback.h, I1 */
 /*
- * The longest times for which threads spin: SPIN_MAX_NS for a thread that waits for the
- * next call, TURN_NS for a thread that waits until its own call has returned
- * (callback.h, I6). In a virtual machine an interrupt must wake the other processor, so
- * a woken thread runs only after 25 to 50 us. If both threads spin instead, a short
- * function has returned after 2 us.
+ * The longest times for which threads spin (callback.h, I6). SPIN_MAX_NS: a thread of the
+ * pool that waits for the next function to call. TURN_NS: a thread that has submitted a
+ * call, and waits until the function has returned. In a virtual machine an interrupt must
+ * wake the other processor, so a woken thread runs only after 25 to 50 us. If both
+ * threads spin instead, a short function has returned after 2 us.
  */
 static const int64_t SPIN_MAX_NS = 100000;
 static const int64_t TURN_NS = 5000;
@@ -78,9 +78,9 @@ static struct {
 	bool has_standby;
 	/* whether an idle thread spins, so that it need not be woken */
 	bool has_spinner;
-	/* when a function of a client last returned to its thread */
+	/* when a function of a client last returned to a thread of the pool */
 	int64_t idle_since_ns;
-	/* time from idle_since_ns until the call that was submitted next */
+	/* time from idle_since_ns until the next call of a function was submitted */
 	int64_t gap_ns;
 	/* average time from the wake-up of a thread until it runs */
 	int64_t wake_ns;

@@ -9,10 +9,11 @@
  * call, and then ends. All other threads are kept for further calls until they have
  * been idle for IDLE_NS.
  *
- *   I1  An idle thread makes a waiting call at once if fewer than two threads are in a
- *       function of the client (on one processor: if no thread is). Otherwise one more
- *       idle thread makes a waiting call after each short delay. So a function that blocks
- *       does not hold up other functions, and many short calls need few threads.
+ *   I1  An idle thread calls the next waiting function at once if fewer than two threads
+ *       are in a function of the client (on one processor: if no thread is). Otherwise
+ *       one more idle thread calls a waiting function after each short delay. So a
+ *       function that blocks does not hold up other functions, and many short calls need
+ *       few threads.
  *   I2  If other calls wait when the only idle thread begins a call, this thread first
  *       creates another thread. While calls wait, one idle thread (the standby) sleeps
  *       only until the delay of I1 has passed.
@@ -25,13 +26,13 @@
  *       POSIX AIO.
  *   I6  If calls follow each other closely, the thread that submits calls and the thread
  *       that makes them both spin instead of sleeping. So neither thread needs a system
- *       call to wake the other. After a call, a thread spins until the next call comes, if
- *       the gap before the last call was short: shorter than twice the average time that a
- *       thread takes to wake. The thread spins for twice that average time at most. A
- *       thread of the client that submits a call waits until the function has returned,
- *       for 5 us at most. A client that itself waits for its function then need not
- *       sleep. The more often such spinning was useless, the more attempts are skipped. On
- *       one processor no thread spins.
+ *       call to wake the other. After a call, a thread spins until the next call comes,
+ *       if the gap before the last call was short: shorter than twice the average time
+ *       that a thread takes to wake. The thread spins for twice that average time at
+ *       most. A thread of the client that submits a call waits until the function has
+ *       returned, for 5 us at most. A client that itself waits for its function then need
+ *       not sleep. The more often in a row such spinning was useless, the more often the
+ *       thread does not spin. On one processor no thread spins.
  *
  * Tested by test-callback.c and test/posix/.
  */

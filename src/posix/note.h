@@ -107,8 +107,8 @@ struct uaio_posix_note {
 	struct uaio_slab_node node;
 	struct uaio_posix_notice notice; /* immutable */
 	/*
-	 * shares (this struct has a reference), immutable: the list that contains the
-	 * request; or NULL
+	 * the list that contains the request, to which this struct has a reference; or
+	 * NULL; never changes
 	 */
 	struct uaio_posix_list *list;
 	uint32_t nr_refs; /* atomic */

@@ -65,7 +65,8 @@ static int copy_attr(pthread_attr_t *to, const pthread_attr_t *from)
 		return -EAGAIN;
 	(void)pthread_attr_setdetachstate(to, PTHREAD_CREATE_DETACHED);
 	/*
-	 * If the attributes set no stack, the reported address plus the size is 0.
+	 * If the attributes set no stack, its end (the reported address plus the size) is
+	 * 0.
 	 */
 	if (pthread_attr_getstack(from, &stack, &bytes) == 0 &&
 	    (uintptr_t)stack + bytes != 0)
@@ -151,7 +152,10 @@ static void send_by_pool(union sigval arg)
 	release_and_send(arg.sival_ptr);
 }
 
-/* Do not release the notice yet: send_by_pool() has yet to read it. */
+/*
+ * Called when the call of send_by_pool() begins. Do not release the notice yet:
+ * send_by_pool() has yet to read it.
+ */
 static void keep(struct uaio_callback *callback)
 {
 	(void)callback;

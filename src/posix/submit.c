@@ -298,9 +298,9 @@ struct notes {
 };
 
 /*
- * End the notes: notify the client of requests that have completed inside this call.
- * The batch has already posted its completions, so no other request of these notes can
- * still complete inside this call.
+ * End the notes: notify the client of requests that have completed inside this call. Do
+ * so after the batch has posted its completions: other requests complete in other
+ * threads, which notify the client.
  */
 static void end_notes(struct notes *notes)
 {

@@ -823,8 +823,8 @@ int main(void)
 		POSIX_TEST(the_end_of_a_list_is_told_once),
 		POSIX_TEST(threads_that_meet_lose_no_completion),
 		/*
-		 * This test is the last one: after it, threads may have their own
-		 * descriptor tables.
+		 * Keep this test last: after it, the library checks in each call which
+		 * descriptor table the thread has, so other tests would test other code.
 		 */
 		POSIX_TEST(
 			a_thread_apart_writes_to_no_descriptor_of_the_library),
