@@ -99,7 +99,7 @@ static inline uint32_t nr_unread(const struct uaio_queue *queue)
 
 /*
  * Return: whether the ring has at least the `need` events for which a thread waits. The
- * ring is large enough for `need` events.
+ * waiting thread never asks for more events than the ring can hold.
  */
 static bool is_met(const struct uaio_queue *queue, uint64_t need)
 {
@@ -156,9 +156,9 @@ static struct uaio_ctx *new_ctx(uint32_t nr_pages)
 		return NULL;
 	}
 	/*
-	 * relaxed: publish() makes capacity visible to threads that find this context.
-	 * A thread that found an earlier context in this memory may also read capacity,
-	 * but then its compare-and-exchange of tickets fails.
+	 * relaxed: publish() makes capacity visible to threads that find this context. A
+	 * thread that found an earlier context in this memory may also read `capacity`,
+	 * but then its compare-and-exchange of `tickets` fails.
 	 */
 	store_relaxed(&ctx->capacity, capacity_of(ctx->ring.nr));
 	uaio_queue_init(&ctx->queue, &ring_sink);
@@ -224,7 +224,7 @@ static int publish(struct uaio_ctx *ctx, uint32_t nr_events)
 	uaio_queue_unlock(&ctx->queue);
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
 	/*
-	 * [MB:tickets] release: write the members before tickets. Pairs with
+	 * [MB:tickets] release: write the other members before `tickets`. Pairs with
 	 * uaio_ctx_take_tickets().
 	 */
 	store_release(&ctx->tickets,

@@ -15,8 +15,9 @@
  *       table first takes a ticket or a lock, or counts itself in nr_users, and only then
  *       compares the context's handle with the handle that it looked for. So it never
  *       uses a context with another handle.
- *   I4  handle changes only under reap_lock. io_destroy sets it to 0 after it has claimed
- *       the context. handle stays 0 until an io_setup publishes the context again.
+ *   I4  `handle` changes only under reap_lock. io_destroy sets `handle` to 0 after it has
+ *       claimed the context. `handle` stays 0 until an io_setup publishes the context
+ *       again.
  *   I5  The client can write the whole ring, so nothing in the ring decides how long a
  *       context lives; only tickets, nr_done and nr_users do.
  *
@@ -45,8 +46,8 @@
 enum { UAIO_CACHE_LINE = 64 };
 
 /*
- * Values in tickets: the lowest bit is DEAD (the context is being destroyed); the bits
- * above count the tickets taken
+ * Values of the member `tickets`: the lowest bit is DEAD (the context is being
+ * destroyed); the bits above count the tickets taken
  */
 #define UAIO_TICKETS_DEAD 1ull
 #define UAIO_TICKET 2ull
@@ -130,7 +131,7 @@ void uaio_moved_bring_home(struct uaio_ctx *ctx, struct uaio_moved *moved);
 /* ctx.c */
 
 /*
- * Take up to nr tickets of ctx, and verify that handle is its handle.
+ * Take up to nr tickets of ctx, and verify that ctx has this handle.
  * Return: the number of tickets taken, 0 if the ring is full; -EINVAL if ctx has
  * another handle, or is being destroyed.
  */
@@ -203,9 +204,9 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 					 long nr)
 {
 	/*
-	 * [MB:tickets] acquire: see the members of the context as it was last
-	 * published. Publishing gives tickets a new value. Pairs with the release in
-	 * publish() of ctx.c.
+	 * [MB:tickets] acquire: see the members of the context as it was last published.
+	 * Publishing gives `tickets` a new value. Pairs with the release in publish() of
+	 * ctx.c.
 	 */
 	uint64_t tickets = load_acquire(&ctx->tickets);
 	long take;
@@ -223,7 +224,7 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 			 * ring's tail, uaio_ctx_room() counted it twice: in flight, and
 			 * as an unread event. So try again if nr_done or `tickets` has
 			 * changed.
-			 * [MB:tickets] acquire: as for the first load of tickets.
+			 * [MB:tickets] acquire: as for the first load of `tickets`.
 			 */
 			tickets = load_acquire(&ctx->tickets);
 			if (tickets != seen ||
@@ -234,9 +235,9 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 		}
 		take = nr < room ? nr : room;
 		/*
-		 * [MB:tickets] acquire: as for the first load of tickets. `tickets` only
-		 * grows. So if the exchange succeeds, no other thread has taken a ticket
-		 * since uaio_ctx_room() was called.
+		 * [MB:tickets] acquire: as for the first load. `tickets` only grows. So
+		 * if the exchange succeeds, no other thread has taken a ticket since
+		 * uaio_ctx_room() was called.
 		 */
 		if (likely(cas_acquire(&ctx->tickets, &tickets,
 				       tickets + (uint64_t)take * UAIO_TICKET)))

@@ -57,7 +57,10 @@ void uaio_ctxtab_init(struct uaio_ctxtab *tab);
  */
 int uaio_ctxtab_free_id_locked(struct uaio_ctxtab *tab, uint32_t *ret_id);
 
-/* Store ctx, or NULL, in the slot of id; readers find it from then on. */
+/*
+ * Store ctx, or NULL, in the slot of id. From then on uaio_ctxtab_find() returns this
+ * value.
+ */
 void uaio_ctxtab_set_locked(struct uaio_ctxtab *tab, uint32_t id,
 			    struct uaio_ctx *ctx);
 

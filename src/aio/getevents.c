@@ -131,8 +131,8 @@ static long doze(struct uaio_ctx *ctx, uint64_t generation,
 }
 
 /*
- * There are too few events: execute requests that have become ready and pop again. Then
- * wait, if the call may wait.
+ * The ring had fewer than min_nr events, or none: execute requests that have become
+ * ready, and pop again. Then wait, if the call may wait.
  */
 static long get_more(struct uaio_ctx *ctx, uint64_t generation,
 		     struct uaio_event *events, long got, bool is_pinned,

@@ -84,8 +84,8 @@ int uaio_io_cancel_0_1(uint64_t ctx, struct iocb *iocb)
 }
 
 /*
- * With a timeout of 0, libaio reads the ring in memory before it calls the kernel, and
- * returns 0 if the ring is empty. So ignore EINVAL for the other arguments then.
+ * Return: ret; but 0 in place of -EINVAL, if the timeout is 0 and the ring is empty. Then
+ * libaio does not call the kernel, which would refuse the other arguments.
  */
 static long or_empty(long ret, uint64_t ctx, const struct timespec *timeout)
 {

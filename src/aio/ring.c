@@ -59,8 +59,8 @@ int uaio_ring_init(struct uaio_ring *ring, uint32_t nr_pages)
 	nr = (uint32_t)((nr_pages * (size_t)uaio_page_bytes() - sizeof(*map)) /
 			sizeof(struct uaio_event));
 	/*
-	 * relaxed: the ring is not published yet, but threads that found an earlier ring in
-	 * this memory may still read head and id
+	 * relaxed: the ring is not published yet, but threads that found an earlier ring
+	 * in this memory may still read `head` and `id`
 	 */
 	store_relaxed(&map->id, UINT32_MAX);
 	store_relaxed(&map->head, 0);

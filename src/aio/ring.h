@@ -115,8 +115,8 @@ long uaio_ring_pop(struct uaio_ring *ring, struct uaio_event *ret_events,
 static inline uint32_t uaio_ring_head(const struct uaio_ring *ring)
 {
 	/*
-	 * [MB:ring-head] acquire: a reader has read the slots before it moved head (I3).
-	 * Pairs with uaio_ring_pop() and with clients that reap.
+	 * [MB:ring-head] acquire: a reader has read the slots before it moved the head
+	 * (I3). Pairs with uaio_ring_pop() and with clients that reap.
 	 */
 	uint32_t head = load_acquire(&load_relaxed(&ring->map)->head);
 	uint32_t nr = load_relaxed(&ring->nr);
@@ -125,18 +125,17 @@ static inline uint32_t uaio_ring_head(const struct uaio_ring *ring)
 }
 
 /*
- * Store in *ret_unread how many events are between head and the trusted tail, and in
- * *ret_hidden how many of them the map's tail may not include yet. *ret_hidden may exceed
- * *ret_unread: a client may already reap the events of a push that has not yet set the
- * hidden count to 0.
+ * *ret_unread: how many events are between head and the trusted tail. *ret_hidden: how
+ * many of them the map's tail may not include yet. *ret_hidden may exceed *ret_unread: a
+ * client may already reap the events of a push that has not yet set the hidden count to 0.
  */
 static inline void uaio_ring_look(const struct uaio_ring *ring, uint32_t head,
 				  uint32_t *ret_unread, uint32_t *ret_hidden)
 {
 	/*
 	 * [MB:ring-tail] acquire: see the events that were written before ring->tail.
-	 * Pairs with uaio_ring_push(). The caller has read head before, so head is not
-	 * ahead of this tail (I5).
+	 * Pairs with uaio_ring_push(). The caller has read the head before, so `head` is
+	 * not ahead of this tail (I5).
 	 */
 	uint64_t word = load_acquire(&ring->tail);
 	uint32_t tail = (uint32_t)word;

@@ -160,7 +160,7 @@ static bool replace_fd_locked(struct uaio_file *file, int old)
 	if (own < 0)
 		return false;
 	/*
-	 * relaxed, both stores: other threads read fd and reopened under the lock, or
+	 * relaxed, both stores: other threads read `fd` and `reopened` under the lock, or
 	 * between uaio_file_use() and uaio_file_unuse()
 	 */
 	if (is_reopened) {
@@ -196,8 +196,8 @@ static struct uaio_file *find_private_locked(int fd)
 			container_of(pos, struct uaio_file, in_private);
 
 		/*
-		 * relaxed, both: this search is a hint. replace_fd_locked() reads fd
-		 * and reopened again, under the file's lock
+		 * relaxed, both: this search is a hint. replace_fd_locked() reads `fd`
+		 * and `reopened` again, under the file's lock
 		 */
 		if ((load_relaxed(&file->fd) == fd ||
 		     load_relaxed(&file->reopened) == fd) &&

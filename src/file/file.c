@@ -117,16 +117,10 @@ static int classify(struct uaio_file *file, int fd,
 	if (facts->has_inode &&
 	    !(inode = uaio_inode_get(facts->dev, facts->ino)))
 		return -ENOMEM;
-	/*
-	 * relaxed: publish() releases these values. A thread that still uses the memory
-	 * as an earlier entry takes them only as hints (I2).
-	 */
+	/* relaxed: publish() releases the values; in a reused entry they are hints (I2) */
 	store_relaxed(&file->fd, fd);
 	store_relaxed(&file->kind, facts->kind);
-	/*
-	 * [MB:reused] release: if this memory was an earlier entry, the slot of that
-	 * entry was emptied before. Pairs with uaio_file_read_flags().
-	 */
+	/* [MB:reused] release: a reused entry's old slot is empty (uaio_file_read_flags()). */
 	store_release(&file->flags, flags_of(facts));
 	store_relaxed(&file->inode, inode);
 	store_relaxed(&file->dev, facts->dev);
@@ -138,10 +132,7 @@ static void init_waitqs(struct uaio_file *file)
 {
 	uint32_t nr_edges = load_relaxed(&file->nr_edges) + 1;
 
-	/*
-	 * Lock: if this memory was an earlier entry, another thread may still search the
-	 * watches of that entry (ready.h, I2).
-	 */
+	/* Lock: a thread may still search the watches of a reused entry (ready.h, I2). */
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++) {
 		list_init(&file->waitqs[i].parked);
@@ -153,10 +144,7 @@ static void init_waitqs(struct uaio_file *file)
 	}
 	list_init(&file->watches);
 	store_relaxed(&file->last_watch, NULL);
-	/*
-	 * If this memory was an earlier entry, its number of edges (changes of readiness)
-	 * must differ from the new one, which is not 0.
-	 */
+	/* In a reused entry, the number of edges must not be the old one, nor 0. */
 	store_relaxed(&file->nr_edges, nr_edges ? nr_edges : 1);
 	file->told = file->told_of = 0;
 	file->told_by_any = UINT32_MAX;
@@ -171,10 +159,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_fd_facts *facts)
 
 	if (!file)
 		return NULL;
-	/*
-	 * relaxed, all: a thread that still uses the memory as an earlier entry takes
-	 * these values only as hints (file.h, I2)
-	 */
+	/* relaxed, all: readers of a reused entry take these values as hints (I2) */
 	store_relaxed(&file->owns_fd, false);
 	list_init(&file->in_private);
 	store_relaxed(&file->nr_using, 0);
@@ -216,8 +201,8 @@ static void free_file(struct uaio_file *file)
 
 /*
  * Put file in the slot of fd, unless the slot has an entry already. Fail if a descriptor
- * was closed since nr_closings was read: file may then describe the old file of fd. Frees
- * file if it is not put there.
+ * was closed since nr_closings was read: fd may then refer to another file than the one
+ * that `file` describes. If `file` is not put into the slot, it is freed.
  * Return: 0, with the slot's entry in *ret_file; -EAGAIN if a descriptor was closed;
  * -ENOMEM.
  */
@@ -298,10 +283,7 @@ int uaio_file_open_parted(int fd, struct uaio_file **ret_file)
 		return ret;
 	if (facts.flags & UAIO_FILE_F_PATH)
 		return -EBADF;
-	/*
-	 * Do not let new_file() reopen a terminal: the new descriptor would be only in
-	 * this thread's own descriptor table.
-	 */
+	/* Reopen no terminal: only this thread's table would have the new descriptor. */
 	facts.flags &= ~(uint32_t)UAIO_FILE_F_TERMINAL;
 	file = new_file(fd, &facts);
 	if (!file)

@@ -137,8 +137,8 @@ struct uaio_waitq {
 	 */
 	uint32_t nr_misses;
 	/*
-	 * the last try of a parked request that a thread made just before it slept has
-	 * succeeded, so another such try is worth its cost
+	 * a thread last tried a parked request just before it slept, and the try
+	 * succeeded; so another such try is worth its cost
 	 */
 	bool retry_pays;
 	/*
@@ -196,8 +196,8 @@ struct uaio_file {
 	uint32_t closer_goes;
 
 	/*
-	 * The descriptors of the file: fd, owns_fd and reopened change only under the
-	 * lock.
+	 * The descriptors of the file: `fd`, `owns_fd` and `reopened` change only under
+	 * the lock.
 	 */
 	struct uaio_lock lock; /* rank FILE */
 	int fd;                /* atomic */

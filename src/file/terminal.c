@@ -87,7 +87,7 @@ bool uaio_terminal_is_still(const struct uaio_file *file, int fd)
 
 int uaio_terminal_fd(const struct uaio_file *file, int fd, uint32_t *ret_flags)
 {
-	/* relaxed: reopened does not change while fd is in use (uaio_file_use()) */
+	/* relaxed: `reopened` does not change while fd is in use (uaio_file_use()) */
 	int reopened = load_relaxed(&file->reopened);
 
 	if (reopened < 0 || fd < 0)

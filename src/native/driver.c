@@ -130,8 +130,8 @@ static void uncount(struct drive *drive, unsigned nr)
 }
 
 /*
- * Fill an entry of the ring for each request of the batch. A request whose descriptor
- * now refers to another file moves from reqs to lost.
+ * Fill an entry of the ring for each request of the batch. A request whose descriptor now
+ * refers to another file moves from `reqs` to `lost`.
  */
 static void fill_all(struct drive *drive, struct batch *batch)
 {
@@ -152,8 +152,8 @@ static void fill_all(struct drive *drive, struct batch *batch)
 		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
 		add_seq_cst(&req->file->nr_native, 1);
 		/*
-		 * If the kernel hands the request back, a worker must execute it by a
-		 * plain call.
+		 * UAIO_KERNEL_MAY_WAIT says: if the kernel hands the request back, a
+		 * worker executes it by a plain call.
 		 */
 		req->native = UAIO_KERNEL_MAY_WAIT;
 		uaio_req_note_start(req);

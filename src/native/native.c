@@ -25,7 +25,7 @@ enum {
 	SLICE_NS = 100000,
 	/*
 	 * A call that waits for free blocks on the disk counts as slow after SLOW_US,
-	 * plus SLOW_EACH_US for each of its requests. On the test machine finding
+	 * plus SLOW_EACH_US for each of its requests. On the test machine finding free
 	 * blocks takes 10 us.
 	 */
 	SLOW_US = 1000,
@@ -93,8 +93,8 @@ bool uaio_native_has_by_workers(const struct uaio_group *group)
 
 	/*
 	 * [MB:native-by-worker] seq_cst: leave_to_callers() of ready/fallback.c changes
-	 * keepers (which threads serve the queue), then makes this load. A worker
-	 * counts its request, then reads keepers. So one of the two threads sees what
+	 * `keepers` (which threads serve the queue), then makes this load. A worker
+	 * counts its request, then reads `keepers`. So one of the two threads sees what
 	 * the other has written. Pairs with uaio_native_expect_by_worker().
 	 */
 	return unlikely(native) && load_seq_cst(&native->nr_by_workers);
@@ -103,8 +103,8 @@ bool uaio_native_has_by_workers(const struct uaio_group *group)
 void uaio_native_expect_by_worker(struct uaio_native *native)
 {
 	/*
-	 * [MB:native-by-worker] seq_cst: counts the request. After that the caller
-	 * reads keepers, which says which threads serve the queue. Pairs with
+	 * [MB:native-by-worker] seq_cst: counts the request. After that the caller reads
+	 * `keepers`, which says which threads serve the queue. Pairs with
 	 * uaio_native_has_by_workers().
 	 */
 	add_seq_cst(&native->nr_by_workers, 1);

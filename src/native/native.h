@@ -40,19 +40,20 @@
  * the library. So only for these clients, the library submits reads on a file server.
  *
  * A write that was handed back mostly has no blocks in the file yet. The kernel first
- * waits until blocks are found, and then for the device. During a worker's plain call,
- * other such writes of the file would wait until the call ends. So a worker submits the
- * write without RWF_NOWAIT to the same ring: then the kernel's call waits for the
- * blocks only. If the write is the only request of its file, there is no other write to
- * wait. Then the worker makes a plain call, which ends one thread switch earlier.
+ * waits until the file system has found free blocks, and then for the device. During a
+ * worker's plain call, other such writes of the file would wait until the call ends. So a
+ * worker submits the write without RWF_NOWAIT to the same ring: then the kernel's call
+ * waits only until free blocks are found. If the write is the only request of its file,
+ * there is no other write to wait. Then the worker makes a plain call, which ends one
+ * thread switch earlier.
  *
  * Once several writes in a row were handed back, the client's thread submits the next
- * ones itself without RWF_NOWAIT, as it would without the library. Finding blocks takes
- * less time than switching to a worker and back. As with buffered writes (policy.h),
- * after some calls that slept, workers submit the writes of that inode for a while.
- * With --never-block, workers submit all of them. Workers also submit writes with
- * O_DSYNC, except on ext4 and XFS, where a thread of the kernel syncs the file after
- * the call.
+ * ones itself without RWF_NOWAIT, as it would without the library. Finding free blocks
+ * takes less time than switching to a worker and back. As with buffered writes
+ * (policy.h), after some calls that slept, workers submit the writes of that inode for a
+ * while. With --never-block, workers submit all of them. Workers also submit writes with
+ * O_DSYNC, except on ext4 and XFS, where a thread of the kernel syncs the file after the
+ * call.
  *
  *   I1  A native request is RUNNING (req.h). From its submission on, the request
  *       belongs to the kernel. The thread that takes the completion from the ring
@@ -124,7 +125,10 @@ enum uaio_native_way {
 	 * with RWF_NOWAIT: the kernel hands back a request for which it would wait
 	 */
 	UAIO_NATIVE_NOWAIT,
-	/* without RWF_NOWAIT: the call may wait while the kernel finds the file's blocks */
+	/*
+	 * without RWF_NOWAIT: the call may wait while the kernel finds free blocks for a
+	 * write
+	 */
 	UAIO_NATIVE_BLOCKING,
 };
 
@@ -143,8 +147,8 @@ bool uaio_native_is_refused(const struct uaio_group *group);
 /*
  * Return: whether a worker, which is about to execute req, may submit req to the kernel
  * instead. req is RUNNING. True only for three kinds of requests: writes for which the
- * kernel may first have to find the file's blocks; large requests on a disk; and small
- * requests on a file server (FUSE, NFS).
+ * kernel may first have to find free blocks; large requests on a disk; and small requests
+ * on a file server (FUSE, NFS).
  */
 bool uaio_native_suits_worker(const struct uaio_req *req);
 

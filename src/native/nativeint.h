@@ -46,7 +46,8 @@ struct uaio_native {
 	/* how many workers are in a submitting call, which uses event_fd */
 	uint32_t nr_blocking;
 	/*
-	 * how many of the requests in nr were submitted by workers, or are about to be
+	 * how many of the requests counted in `nr` were submitted by workers, or are
+	 * about to be
 	 */
 	uint32_t nr_by_workers;
 

@@ -271,8 +271,8 @@ static void note_result(struct uaio_file *file, enum size size, int64_t res,
 }
 
 /*
- * Return: whether a short read is complete, because the file ends where the read stopped.
- * If the file's size has changed since the read, the file may have ended there meanwhile.
+ * Return: whether a short read is complete, because the file ends where the read stopped;
+ * or earlier, if the file has shrunk since the read.
  */
 static bool has_reached_end(const struct uaio_req *req, int64_t res)
 {

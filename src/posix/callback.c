@@ -313,8 +313,8 @@ static bool spin(const uint32_t *word, uint32_t seen, int64_t until_ns)
 }
 
 /*
- * Spin until the next call comes, if the gap before the call that was submitted last
- * was short enough (I6).
+ * If the gap before the last submitted call was short enough (I6), spin until the next
+ * call is submitted.
  */
 static void spin_locked(void)
 {

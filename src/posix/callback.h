@@ -9,11 +9,10 @@
  * call, and then ends. All other threads are kept for further calls until they have
  * been idle for IDLE_NS.
  *
- *   I1  An idle thread calls the next waiting function at once if fewer than two threads
- *       are in a function of the client (on one processor: if no thread is). Otherwise
- *       one more idle thread calls a waiting function after each short delay. So a
- *       function that blocks does not hold up other functions, and many short calls need
- *       few threads.
+ *   I1  If fewer than two threads are in a function of the client (on one processor:
+ *       none), an idle thread calls the next waiting function at once. Otherwise one more
+ *       idle thread calls a waiting function after each short delay. So a function that
+ *       blocks does not hold up other functions, and many short calls need few threads.
  *   I2  If other calls wait when the only idle thread begins a call, this thread first
  *       creates another thread. While calls wait, one idle thread (the standby) sleeps
  *       only until the delay of I1 has passed.

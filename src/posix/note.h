@@ -107,8 +107,8 @@ struct uaio_posix_note {
 	struct uaio_slab_node node;
 	struct uaio_posix_notice notice; /* immutable */
 	/*
-	 * the list that contains the request, to which this struct has a reference; or
-	 * NULL; never changes
+	 * The list that contains the request, or NULL. This struct has a reference to the
+	 * list. The member never changes.
 	 */
 	struct uaio_posix_list *list;
 	uint32_t nr_refs; /* atomic */

@@ -298,9 +298,9 @@ struct notes {
 };
 
 /*
- * End the notes: notify the client of requests that have completed inside this call. Do
- * so after the batch has posted its completions: other requests complete in other
- * threads, which notify the client.
+ * End the notes: notify the client of requests that have completed inside this call. The
+ * caller has already posted the batch's completions. All other requests complete later,
+ * in threads that notify the client themselves.
  */
 static void end_notes(struct notes *notes)
 {
