@@ -244,7 +244,7 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 			break;
 	}
 
-	/* relaxed: handle does not change now, as the ticket keeps the context (I2) */
+	/* relaxed: `handle` does not change now, as the ticket keeps the context (I2) */
 	if (unlikely(load_relaxed(&ctx->handle) != handle)) {
 		uaio_ctx_return_tickets(ctx, (unsigned)take);
 		return -EINVAL;

@@ -76,10 +76,10 @@ static int grow_locked(struct uaio_ctxtab *tab)
 			 MAP_PRIVATE | MAP_ANONYMOUS);
 	if (sys_is_map_error(slots))
 		return -ENOMEM;
-	/* relaxed: the store to nr below publishes the segment */
+	/* relaxed: the store to `nr` below publishes the segment */
 	store_relaxed(&tab->segments[segment], slots);
 	/*
-	 * [MB:ctxtab-nr] release: write the segment's address before nr. Pairs with
+	 * [MB:ctxtab-nr] release: write the segment's address before `nr`. Pairs with
 	 * uaio_ctxtab_find().
 	 */
 	store_release(&tab->nr, nr + nr_slots(segment));

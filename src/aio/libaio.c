@@ -74,7 +74,7 @@ int uaio_io_submit(uint64_t ctx, long nr, struct iocb **iocbs)
 
 int uaio_io_cancel(uint64_t ctx, struct iocb *iocb, struct uaio_event *event)
 {
-	(void)event; /* event is not written, as in the kernel */
+	(void)event; /* `event` is not written, as in the kernel */
 	return (int)uaio_aio_cancel(ctx, iocb);
 }
 

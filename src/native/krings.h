@@ -72,7 +72,7 @@ unsigned uaio_kaio_take(struct uaio_kaio_ring *ring,
  */
 
 struct uaio_kuring {
-	/* the ring's descriptor, owned by this struct; -1: closed, see index */
+	/* the ring's descriptor, owned by this struct; -1: closed, and `index` is used */
 	int fd;
 	/* after registration: the ring's index, used instead of fd */
 	uint32_t index;

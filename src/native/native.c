@@ -445,9 +445,7 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
 		sub_seq_cst(&req->file->nr_native, 1);
 	}
-	/*
-	 * relaxed: a thread that waits until nr changes also takes completions itself
-	 */
+	/* relaxed: a thread that waits until `nr` changes also takes completions itself */
 	sub_relaxed(&native->nr, nr);
 	uaio_stats_move(UAIO_STAY_KERNEL, UAIO_STAY_NONE, nr);
 	uaio_stats_direct(UAIO_DIRECT_KERNEL, nr - nr_back);

@@ -53,7 +53,7 @@ static struct {
 	int unwatchable;
 	/* error of io_submit, or 0 */
 	int submit_error;
-	/* requests accepted before submit_error */
+	/* how many more requests io_submit accepts before it returns submit_error */
 	unsigned nr_more;
 	/* requests with RWF_NOWAIT end with EAGAIN */
 	bool gives_back;

@@ -95,7 +95,7 @@ add_to(struct uaio_batch *batch, struct uaio_file *file, uint32_t file_flags,
 {
 	int ret;
 
-	/* A stream (socket or pipe) has no offset: ignore the client's. */
+	/* A stream (socket or pipe) has no offset: ignore the client's offset. */
 	if (file_flags & UAIO_FILE_F_STREAM)
 		sqe->off = 0;
 	else if (unlikely(!sqe->len) && is_of_bytes(sqe))
