@@ -9,9 +9,9 @@
  * deadline. When a test case ends, conform removes the files in that directory.
  *
  * --raw makes the test cases call syscall(2) instead of libaio's functions. --calls is
- * for the test cases of stream.h, whose requests wait: in kernel AIO these requests
- * would block io_submit. With --calls, a thread makes a plain system call in place of
- * each request.
+ * for the test cases of stream.h, whose requests wait. Kernel AIO would block in
+ * io_submit, so it cannot show what these requests should return. With --calls, a
+ * thread makes a plain system call in place of each request.
  *
  * --list prints a line for each intended difference that a test case shows. The line
  * has the group, the test case, the difference, the setting that removes the
@@ -162,7 +162,7 @@ static _Noreturn void run_row(const struct row *row, const char *dir,
 }
 
 /*
- * Copies the fields that the test case prints to stdout.
+ * Copies to stdout what the test case writes to the pipe fd.
  * Return: false if the test case took too long.
  */
 static bool copy_fields(int fd)
@@ -182,8 +182,8 @@ static bool copy_fields(int fd)
 }
 
 /*
- * The signals that may end a test case. Old C libraries lack sigabbrev_np(), which
- * gives a signal's name.
+ * Return: the name of a signal that may end a test case. Old C libraries lack
+ * sigabbrev_np(), which would return this name.
  */
 static const char *signal_name(int number)
 {

@@ -48,9 +48,10 @@ struct difference {
 	 */
 	const char *text;
 	/*
-	 * Settings of the library, NAME=VALUE; NULL: no setting matters. If `unless` is
-	 * set, the library behaves as the kernel does. `with` lists settings, separated
-	 * by blanks. The difference exists only if one of them is set.
+	 * Environment variables of the library, as NAME=VALUE; NULL: none matters.
+	 * `unless` names the variable with which the library behaves as the kernel does.
+	 * `with` lists variables, separated by blanks. The difference exists only if the
+	 * environment has one of these variables.
 	 */
 	const char *unless, *with;
 };
@@ -93,7 +94,7 @@ struct row {
 		.differs = SHOWINGS({ &why, NULL, PAIRS(__VA_ARGS__) }), \
 		.about = NULL, .on = NULL                                \
 	}
-/* The last test case of each array has no name. */
+/* The last element of each array of test cases: it has no name, so loops stop there. */
 #define NO_ROW               \
 	{                    \
 		.name = NULL \
@@ -170,7 +171,8 @@ extern const struct row rows_posix_notice[];
 extern const struct row rows_posix_order[];
 
 /*
- * main() calls these first. Each function fills an array of generated test cases.
+ * Each function fills an array of generated test cases. main() calls them all before
+ * it runs or lists any test case.
  */
 void make_matrix(void);
 void make_streams(void);
@@ -291,7 +293,7 @@ long submit_one(aio_context_t ctx, struct iocb *cb);
  */
 long try_one(const char *key, aio_context_t ctx, struct iocb *cb);
 
-/* A request for try_each(), which calls try_one() for each element in turn. */
+/* A request for try_each(), which calls try_one() for each element of an array. */
 struct request {
 	const char *key;
 	enum {
@@ -324,7 +326,7 @@ void note_pending(const char *key, aio_context_t ctx);
 int file_of(const char *name, size_t size, int flags);
 /*
  * Creates a block device whose content is the file at the descriptor `backing`. The
- * kernel removes the device when it is closed.
+ * kernel removes the device when the returned descriptor is closed.
  */
 int loop_device_of(int backing);
 unsigned char pattern_at(size_t offset);
@@ -344,8 +346,8 @@ void *pages_of(size_t nbytes, int prot);
  */
 pid_t fork_helper(void);
 /*
- * Waits until the thread sleeps. Call this only if exactly one of the next calls of the
- * thread can sleep. Then the thread sleeps in that call.
+ * Waits until the thread sleeps in any system call. So call this only if the thread can
+ * sleep only in the call under test.
  */
 void wait_asleep(pid_t task);
 /*
@@ -365,8 +367,7 @@ void need_root(void);
 /*
  * A field of a test case may need a kernel version. On an older kernel the test case
  * leaves the field out. Linux 6.9 has RWF_NOAPPEND, and refuses files without
- * read_iter. Linux 6.10 supports RWF_NOWAIT for timerfds and for all files that
- * supported it before. Linux 6.18 has RWF_NOSIGNAL, the last flag that test cases use.
+ * read_iter. Linux 6.10 is the first to support RWF_NOWAIT for timerfds. Linux 6.18 has RWF_NOSIGNAL, the last flag that test cases use.
  */
 bool is_kernel_of_6_9(void);
 bool is_kernel_of_6_10(void);

@@ -93,7 +93,8 @@ static void print_showing(const struct row *row, const struct showing *showing)
 {
 	const struct pair *pair;
 	/*
-	 * Print only the first setting of `with`, in which blanks separate settings.
+	 * Blanks separate the settings in `with`. Each of them alone brings the
+	 * difference, so print only the first.
 	 */
 	const char *with = showing->difference->with;
 	char name[256];
@@ -159,7 +160,8 @@ static const char *reference_of(const struct group *group)
 }
 
 /*
- * Prints the first test case that shows the difference by fields of the document.
+ * Prints the first test case that shows the difference by fields that the document
+ * shows (is_told()).
  * Return: whether any test case shows the difference.
  */
 static bool print_rows(const struct difference *difference)

@@ -195,8 +195,8 @@ void note_file(const char *key)
 int large_file(const char *name, size_t size, int flags)
 {
 	/*
-	 * Open the file with O_DIRECT before it has any bytes, so that a file system
-	 * without direct I/O is found early.
+	 * Open the file with O_DIRECT before it has any bytes. So on a file system
+	 * without direct I/O, the test case is skipped before it writes the data.
 	 */
 	int ret = file_of(name, 0, flags | O_DIRECT);
 	int fd = open(name, O_WRONLY);

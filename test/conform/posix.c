@@ -139,8 +139,8 @@ sigset_t block_signal(int signo)
 }
 
 /*
- * Send the signal several times: the first time that the sleeper sleeps, it may wait
- * for a lock, before it makes the call under test.
+ * Sends the signal each time that the sleeper (struct waker) sleeps. One signal is not
+ * enough, because the sleeper may first sleep on a lock, before the call under test.
  */
 static void signal_sleeper(const struct waker *waker)
 {

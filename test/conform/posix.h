@@ -3,7 +3,7 @@
  * POSIX AIO for test cases
  *
  * The test cases are compiled with _FILE_OFFSET_BITS=64, as most programs are, so their
- * aio_read() is aio_read64. rows-posix-notice.c tests the other names.
+ * aio_read() is aio_read64. rows-posix-notice.c tests the functions without 64.
  *
  * Here glibc's own functions are the specification. glibc executes the requests of a
  * descriptor one after another, in a thread. So if a test case first submits a read of

@@ -21,7 +21,7 @@ enum { RINGS_MAX = 64, EVENTS_NOTED = 40 };
 
 static struct watched {
 	aio_context_t ctx; /* 0: free */
-	/* the process that made the context: a child does not inherit contexts */
+	/* process that made the context; its forked children ignore this element */
 	pid_t pid;
 	unsigned int nr; /* the nr_events passed to io_setup */
 	long nr_reaped, nr_wrong;
@@ -129,9 +129,9 @@ static int compare_data(const void *a, const void *b)
 }
 
 /*
- * Prints each request's serial number and result. The address of the iocb is left out,
- * because it differs from run to run: ring_reaped() compares it with the event that the
- * call returned.
+ * Prints each request's serial number and result. The iocb's address differs from run
+ * to run, so it is not printed. Instead, ring_reaped() compares it with the event that
+ * the call returned.
  */
 static void note_events(const char *name, struct io_event *events, size_t nr)
 {

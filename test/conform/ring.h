@@ -3,10 +3,9 @@
  * The completion ring of kernel AIO, which clients read at the address that io_setup
  * returns (aio_context_t), and the fields that each test case prints about it
  *
- * The call_*() functions watch the ring of each context. When a context is destroyed,
- * and when the test case ends, they print the ring's header and the bytes of its
- * events. For each event that a call returned, they print whether the ring held an
- * equal event.
+ * The call_*() functions watch the ring of each context. When a context is destroyed or
+ * the test case ends, the header and the events of the ring are printed. If the ring did
+ * not hold some events that a call returned, their number is printed, too.
  */
 #ifndef CONFORM_RING_H
 #define CONFORM_RING_H

@@ -75,8 +75,8 @@ static void give(const struct ends *ends, const struct stream_kind *kind)
 }
 
 /*
- * Waits until the file polls ready, because a timer takes time to expire. Then reads
- * the file.
+ * Waits until the file polls ready, then reads the file. Only a timerfd is not ready at
+ * once: its timer must first expire.
  */
 static void read_ready(const struct stream_kind *kind)
 {

@@ -264,8 +264,8 @@ static void cancel_signals_eventfd(void)
 	note_result("cancel", call_cancel(ctx, &cb, &ev));
 	note_result("reap", reap(ctx, 1, &ev));
 	/*
-	 * Poll, because the kernel completes the request in another thread, and that
-	 * thread signals the eventfd last.
+	 * Wait for the eventfd, because the kernel completes the request in another
+	 * thread. That thread adds the event before it signals the eventfd.
 	 */
 	note("counted", poll(&counted, 1, PATIENCE_MS));
 	note("after", eventfd_read(efd, &count));

@@ -147,8 +147,8 @@ static void limit_file_size(void)
 }
 
 /*
- * A direct write that overwrites existing bytes beyond RLIMIT_FSIZE. Under uaio a
- * worker executes it, and no SIGXFSZ is raised.
+ * Counts each SIGXFSZ during a direct write that overwrites existing bytes beyond
+ * RLIMIT_FSIZE. Under uaio a worker executes the write, and no SIGXFSZ is raised.
  */
 static volatile sig_atomic_t nr_sigxfsz;
 

@@ -141,9 +141,9 @@ static void pipe_waits(void)
 }
 
 /*
- * The writer sets O_DIRECT, so it writes packets. A reader of the FIFO cannot find out
- * whether the writer has set O_DIRECT. So under uaio the reader gets both packets at
- * once.
+ * The writer sets O_DIRECT, so its two writes become two packets. In the kernel a read
+ * returns one packet. The library cannot find out whether a FIFO's writer has set
+ * O_DIRECT. So under uaio the read returns both packets.
  */
 static void fifo_packets(void)
 {

@@ -2,9 +2,9 @@
 /*
  * Direct requests so large that the library may execute them in several segments
  *
- * Each test case makes only few requests of a kind on one open file. The library
- * chooses another segment size only after more requests (src/split/tune.h), so the size
- * does not change here.
+ * By default the library executes the first requests of an open file whole, without
+ * cutting them (src/split/tune.h). So these test cases also run with UAIO_SEGMENTS=8,
+ * which makes the library cut each large request.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -171,7 +171,7 @@ struct kind {
 	int (*open)(void);
 };
 
-/* First the files whose file system affects the result, then other files. */
+/* Files on a file system, which affects the results. `others` has the other files. */
 static const struct kind files[] = {
 	{ "a regular file", open_regular },
 	{ "an O_DIRECT file", open_direct },
@@ -369,8 +369,8 @@ static bool is_too_new(const struct change *change)
 }
 
 /*
- * Makes one request. A write to a file with RWF_NOWAIT may succeed or not, so the test
- * case then restores the file's size.
+ * Makes one request. A write with RWF_NOWAIT may succeed and extend the file, or may
+ * fail. So the test case then restores the file's size for the next request.
  */
 static void run_change(const struct change *change, struct iocb cb,
 		       aio_context_t ctx, int efd)

@@ -29,7 +29,7 @@ static void give(const struct ends *ends, const struct stream_kind *kind)
 		kind->put(ends, 1);
 	else
 		REQUIRE(write(ends->peer, bytes, 10) == 10);
-	/* Wait until the file is ready, because a timer takes time to expire. */
+	/* Wait until the file is ready. A timerfd is not ready before its timer expires. */
 	REQUIRE(poll(&given, 1, PATIENCE_MS) == 1);
 }
 
@@ -105,7 +105,7 @@ static void empty(const struct ends *ends, const struct stream_kind *kind)
 static const struct happening {
 	const char *name;
 	unsigned kinds;
-	bool is_full; /* whether ends.own is filled before it is polled */
+	bool is_full; /* whether to fill the file with data before the poll */
 	void (*happen)(const struct ends *ends, const struct stream_kind *kind);
 	const struct showing *differs;
 } happenings[] = {
@@ -163,8 +163,8 @@ enum {
 struct row rows_polls[NR_ROWS_MAX + 1];
 
 /*
- * Waits long for the poll's event if poll(2) reports that it must come, otherwise only
- * a moment.
+ * Waits up to PATIENCE_MS for the poll's event if poll(2) finds the file ready.
+ * Otherwise waits only 2 ms, because no event should arrive.
  */
 static bool reap_poll(aio_context_t ctx, const struct pollfd *asked,
 		      struct io_event *ret_event)

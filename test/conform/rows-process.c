@@ -289,8 +289,8 @@ static void descriptors_all_taken(void)
 	close(fds[0]);
 	signal(SIGPIPE, SIG_IGN);
 	/*
-	 * The pipe may have no reader any more, so the result of write() is not
-	 * printed.
+	 * Only the poll can still keep the pipe's read end open. If it does not,
+	 * write() fails with EPIPE, so the result of write() is not printed.
 	 */
 	(void)!write(fds[1], "x", 1);
 	note_result("reap", reap(ctx, 1, &ev));

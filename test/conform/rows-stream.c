@@ -256,7 +256,7 @@ static const struct situation situations[] = {
 	  STEPS({ WATCH }, { WRITE, BIG }, { WAITS, 0 }, { DRAIN }, { END, 0 },
 		{ UNWATCH }) },
 
-	/* The library is not notified of these changes of a file's state */
+	/* Changes of O_NONBLOCK of which the library is not notified */
 	{ "a read does not wait once O_NONBLOCK was set by ioctl",
 	  BYTE_STREAMS | RECORDS | UDP | EVENTFD | SEMAPHORE | SIGNALFD,
 	  STEPS({ READ, 128 }, { PUT, 1 }, { END, 0 }, { NONBLOCK, 1 },

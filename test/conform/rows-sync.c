@@ -154,7 +154,7 @@ static void eventfd_many(void)
 	}
 }
 
-/* The eventfd must count a completion before a thread can get its event. */
+/* A thread sleeps in poll(2) on the eventfd. Once it wakes, the event must be there. */
 static void eventfd_wakes(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -218,8 +218,8 @@ static void eventfd_closed(void)
 	REQUIRE(write(fds[1], "x", 1) == 1);
 	note_result("reap", reap(ctx, 1, &ev));
 	/*
-	 * Poll, because the thread that completed the request may not have signalled
-	 * the eventfd yet.
+	 * Wait for the eventfd, because the thread that completed the request may not
+	 * have signalled it yet.
 	 */
 	note("counted", poll(&counted, 1, PATIENCE_MS));
 	note("read", eventfd_read(copy, &count));

@@ -149,8 +149,8 @@ static void note_all(const char *key, struct uring *ring)
 }
 
 /*
- * For several lengths, receives bytes that have already arrived into an array of `nr`
- * buffers.
+ * For several lengths, receives into an array of `nr` buffers. The bytes have arrived
+ * before each receive is submitted.
  */
 static void receive_some(const char *name, uint16_t array_flags, uint32_t how,
 			 int nr)
@@ -410,8 +410,8 @@ static void fill_socket(int fd)
 }
 
 /*
- * A request that sends a bundle and waits for room in the socket keeps all selected
- * buffers. After this bundle, the request sends no further bundle.
+ * A send that waits for room in the socket keeps all buffers of its bundle. Buffers
+ * that the test case adds during the wait stay unused.
  */
 static void waits_to_send(void)
 {
@@ -839,7 +839,7 @@ static void vectors_zc(void)
 	vectors_by(IORING_OP_SEND_ZC);
 }
 
-/* A zero-copy message (SENDMSG_ZC) may lie in a registered buffer. */
+/* The data of a zero-copy message (SENDMSG_ZC) may lie in a registered buffer. */
 static void message_of_a_buffer(void)
 {
 	const struct iovec reg = { data, 100 };

@@ -365,7 +365,7 @@ static void in_their_order(void)
 	note_in_order("together", &ring, 3);
 	/*
 	 * Here the cancel request is the second of three requests in a chain. The third
-	 * request must start after it.
+	 * request must not start before the cancel request has completed.
 	 */
 	target = timeout(&ring);
 	uring_submit(&ring);
@@ -459,7 +459,7 @@ static void read_by_a_thread(void)
 	struct io_uring_sqe *sqe =
 		sqe_rw(&ring, IORING_OP_READ, quiet[0], buf, 1, 0);
 
-	/* Read an empty pipe, with RWF_NOAPPEND, a flag without effect on a read. */
+	/* Read an empty pipe with RWF_NOAPPEND, which has no effect on a read. */
 	sqe->flags = IOSQE_ASYNC;
 	sqe->rw_flags = 0x20;
 	note_end("noappend", &ring, sqe->user_data);

@@ -211,8 +211,8 @@ static void eventfd_counts(void)
 	uring_submit(&ring);
 	note_result("one", read_count(fd));
 	/*
-	 * For the next two requests, the kernel may signal the eventfd once or three
-	 * times. So print only whether the eventfd was signalled.
+	 * How often the kernel signals the eventfd for the next two requests differs.
+	 * So print only whether the eventfd was signalled.
 	 */
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	sqe_of(&ring, IORING_OP_NOP, -1);

@@ -146,8 +146,8 @@ static void order(void)
 }
 
 /*
- * A send with IORING_RECVSEND_POLL_FIRST sends its message after later sends without
- * this flag.
+ * A send with IORING_RECVSEND_POLL_FIRST is submitted first, then two sends without
+ * this flag. The first one must send its message last.
  */
 static void order_of_sends(void)
 {
@@ -332,8 +332,7 @@ static void low_water(void)
 	note_end("few", &ring);
 	/*
 	 * Print only whether the receive completes. Its result may be 4 or 14 in the
-	 * library: it depends on whether the receive is polled before the 4 bytes
-	 * arrive.
+	 * library, because it depends on when the library polls the socket.
 	 */
 	recv_of(&ring, fds[0], 100, 0);
 	REQUIRE(uring_submit(&ring) == 1);
@@ -358,7 +357,7 @@ static void many_shots(void)
 	int fds[2];
 
 	pair_of(SOCK_STREAM, fds);
-	/* First submit a multishot receive that finds no provided buffer. */
+	/* The first two multishot receives find no provided buffer. */
 	shots_of(&ring, fds[0]);
 	REQUIRE(uring_submit(&ring) == 1);
 	note("no_buffer.waits", uring_settle(&ring));

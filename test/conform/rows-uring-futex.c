@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Futexes: which wake ends which wait, what is refused, and how a wait is cancelled.
- * The test cases wake a futex as soon as the call that submitted the wait has returned.
+ * When the call that submits a wait returns, the futex must already have this waiter.
+ * So the test cases wake the futex at once.
  */
 #include <errno.h>
 #include <linux/futex.h>

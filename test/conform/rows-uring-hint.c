@@ -405,7 +405,8 @@ static void many_at_once(void)
 }
 
 /*
- * Each receive gets all data of a socket whose other side has shut down its sending.
+ * Each receive returns all data of its socket, whose peer has shut down sending. Prints
+ * whether the completion nevertheless has IORING_CQE_F_SOCK_NONEMPTY.
  */
 static void shut_at_once(void)
 {

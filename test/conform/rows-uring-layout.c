@@ -91,7 +91,8 @@ static void overflows(void)
 }
 
 /*
- * In a ring with larger entries, a no-op may write extra words after its completion.
+ * In a ring whose completions have 32 bytes, a no-op with IORING_NOP_CQE32 sets the two
+ * extra words of its completion.
  */
 static void behind_completions(void)
 {

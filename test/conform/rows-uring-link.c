@@ -60,8 +60,8 @@ static void chain_breaks(void)
 }
 
 /*
- * Prepares a read into a fixed buffer that is not registered, which fails when it is
- * executed.
+ * Prepares a read that fails only when it is executed, because its fixed buffer is not
+ * registered.
  */
 static struct io_uring_sqe *fails_late(struct uring *ring, uint8_t flags)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Mistakes in requests, which random tests (test/uring/fuzz.py) once made. The test
- * cases show when a mistake is found, whether the other submissions go on, and which
- * buffers the failed request uses up.
+ * cases show when a mistake is found, whether the call also submits the later requests,
+ * and which buffers the failed request uses up.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -143,8 +143,8 @@ static void messages_of_nobody(void)
 }
 
 /*
- * SETSOCKOPT reads an option's value only up to the option's size, so memory may end
- * there.
+ * SETSOCKOPT reads only as many bytes as the option needs, even if optlen is larger. So
+ * the memory after these bytes may be inaccessible.
  */
 static void values_over_the_end(void)
 {
@@ -235,7 +235,7 @@ static void flags_of_newer_kernels(void)
 	}
 }
 
-/* Requests with mistakes that must not wait for their file */
+/* Requests that must not wait for their file, because they have a mistake */
 
 static void sockets_that_listen(void)
 {
@@ -353,7 +353,7 @@ static void epoll_in_a_thread(void)
 	note_cqes("ready", &ring, 1);
 }
 
-/* A waitid of a process without children also writes to its result address. */
+/* A waitid writes to its result address even if the process has no children. */
 static void no_children(void)
 {
 	struct uring ring = new_uring(8, 0);

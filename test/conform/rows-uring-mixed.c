@@ -105,7 +105,10 @@ static void both_sizes(void)
 	}
 }
 
-/* A completion of double size needs two adjacent slots. */
+/*
+ * A completion of double size needs two adjacent slots. If only the last slot of the
+ * ring is left before the ring wraps around, the completion does not use that slot.
+ */
 static void at_the_end(void)
 {
 	for (uint32_t before = 0; before < 5; before++) {

@@ -368,9 +368,9 @@ static void two_of_one(void)
 }
 
 /*
- * A cancel request is linked to a timeout that counts one completion. The poll's
- * completion ends the timeout, after which the cancel request starts and finds the
- * poll.
+ * A cancel request is linked to a timeout that counts one completion. The first
+ * completion of a multishot poll ends the timeout. Then the cancel request starts and
+ * finds the poll, which is still in flight.
  */
 static void cancelled_by_its_completion(void)
 {

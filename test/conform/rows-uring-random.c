@@ -274,9 +274,9 @@ static struct io_uring_sqe *removes(struct uring *ring, int group)
 }
 
 /*
- * The second request of a chain starts only when all requests of its submission have
- * started. So does the first request that the program submits after a drain, even
- * without a chain. The requests that follow this first request start at once.
+ * Two kinds of requests start only when all others of their submission have started: the
+ * second request of a chain, and the first request submitted once a drain is complete.
+ * The requests submitted after this first one start at once.
  */
 static void starts_at_the_end(void)
 {
@@ -349,8 +349,8 @@ static void waits_before_a_chain(void)
 }
 
 /*
- * A read, even of no bytes, first checks the address of the buffer that it selects from
- * the array.
+ * A read checks the address of the provided buffer that it selects, even if the read
+ * and the buffer have 0 bytes.
  */
 static void buffers_nowhere(void)
 {

@@ -335,8 +335,8 @@ static void failed_with_tags(void)
 }
 
 /*
- * Memory that has just been unmapped cannot be registered, although the next mmap()
- * would use its address again.
+ * Memory that has just been unmapped cannot be registered. This must hold even if the
+ * library's own next mmap() gets the same address.
  */
 static void buffers_unmapped(void)
 {

@@ -152,8 +152,8 @@ static void by_request(void)
 		way->end();
 	}
 	/*
-	 * Until the first ring has a completion, this thread sleeps in io_uring_enter
-	 * on that ring.
+	 * Here this thread may sleep in io_uring_enter on the first ring. The poll of
+	 * the second ring must wake it.
 	 */
 	note_cqes("told", &first, 1);
 	note_cqes("second", &second, way->nr);

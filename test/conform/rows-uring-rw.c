@@ -51,8 +51,8 @@ static void at_position(void)
 }
 
 /*
- * Writes memory that is only partly accessible. Such a write does not move the file
- * position.
+ * Writes to a file from memory that is only partly accessible. Such a write does not
+ * move the file position.
  */
 static void in_part(void)
 {

@@ -215,7 +215,10 @@ static void try_bundles(const char *name, const struct iovec *bufs, unsigned nr)
 	}
 }
 
-/* A send uses up all empty buffers that precede the next buffer with data. */
+/*
+ * Bundles with buffers of 0 bytes. A send also uses up these buffers, except in an array
+ * of incremental buffers.
+ */
 static void empty_buffers(void)
 {
 	const struct iovec bufs[] = {
@@ -231,8 +234,8 @@ static void empty_buffers(void)
 }
 
 /*
- * One buffer of a bundle is inaccessible. The bundle uses the buffers before that one
- * if each of them is transferred whole.
+ * In each bundle, some buffers are inaccessible: their address is not in user memory,
+ * or they begin just before the end of user memory.
  */
 static void buffers_nowhere(void)
 {

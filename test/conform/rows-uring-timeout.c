@@ -588,8 +588,8 @@ static void span_is_read_once(void)
 }
 
 /*
- * Neither a timeout nor a request that waits for its file needs an additional
- * descriptor.
+ * The process can open no further descriptor. A timeout, and a request that waits for
+ * its file, must nevertheless work.
  */
 static void without_descriptors(void)
 {

@@ -147,8 +147,8 @@ static void misaligned_writes(void)
 }
 
 /*
- * One of many iovecs has a misaligned address or length; the next iovec may make the
- * total length aligned again.
+ * One of many iovecs has a misaligned address or length. In some requests the next
+ * iovec makes the total length aligned again.
  */
 static void misaligned_piece(void)
 {

@@ -149,7 +149,7 @@ static void open_tcp(bool is_writer, struct ends *ret_ends)
 	close(listener);
 }
 
-/* Opens a listening socket to which the other end connects once. */
+/* Opens a listening socket, and a second socket that connect_peer() connects to it. */
 static void open_listener(bool is_writer, struct ends *ret_ends)
 {
 	struct sockaddr_in address;

@@ -192,7 +192,8 @@ static void note_waiting(struct play *play, size_t nr)
 }
 
 /*
- * Return: an FNV-1a hash of the data; for a signalfd, a hash of the signal's number only.
+ * Return: an FNV-1a hash of the data that a read returned. For a signalfd, the hash is of
+ * the signal's number only, as the other members differ from run to run.
  */
 static long digest(const struct play *play,
 		   const struct stream_request *request)
@@ -568,7 +569,7 @@ void play(const struct situation *situation, const struct stream_kind *kind)
 	if (!by_calls) {
 		play->ctx = new_context(REQUESTS_MAX);
 		play->completions = eventfd(0, 0);
-		/* With --calls there is no completion ring to watch. */
+		/* The reference (--calls) has no completion ring, so print none. */
 		ring_forget(play->ctx);
 		play->first_data = iocb_of(0, 0, NULL, 0, 0).aio_data + 1;
 	}

@@ -126,7 +126,7 @@ enum verb {
 	PUT,        /* writes nr bytes, or calls put() with nr */
 	TAKE,       /* reads nr bytes or records from peer */
 	TAKE_ALL,   /* reads what peer has now */
-	DRAIN,      /* reads from `peer` what was written to `own` */
+	DRAIN,      /* reads from `peer` all that was written to `own` */
 	HOLDS,      /* waits until nr bytes can be read from `peer`, a pipe */
 	CLOSE_PEER, /* closes peer; RESET first sets SO_LINGER to 0 */
 	OPEN_PEER,  /* opens the other end of a FIFO again */
@@ -135,7 +135,7 @@ enum verb {
 
 	/* Steps on this end, own */
 	FILL,      /* writes to `own` until it has no room */
-	PUT_BACK,  /* writes nr bytes to `own`; no step reads them */
+	PUT_BACK,  /* writes nr bytes to `own`, not by a request */
 	SHUT_OWN,  /* nr is shutdown(2)'s how */
 	CLOSE_OWN, /* closes the descriptor */
 	REUSE_OWN, /* makes `own` refer to a new pipe that is ready */
@@ -156,7 +156,7 @@ enum verb {
 	/* Steps that act on neither end */
 	PUT_SPOILT,    /* sends a UDP datagram of nr bytes, bad checksum */
 	SIGNAL_THREAD, /* signals only the thread that makes the requests */
-	SET_CLOCK,     /* moves the clock by a microsecond, or back */
+	SET_CLOCK, /* sets the clock 1 us forward, the next time 1 us back */
 };
 
 struct step {

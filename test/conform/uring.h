@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_uring for test cases: the client that all tests share, and functions that print
- * what the test case observes
+ * io_uring for test cases: functions that prepare and submit requests
+ * (uring-client.h), and functions that print what the test case observes
  *
  * Functions return counts or negative errnos, like those for kernel AIO in conform.h.
  * Each submitted request has a serial number as its user_data. Test cases print
@@ -51,7 +51,7 @@ struct io_uring_sqe *sqe_rw(struct uring *ring, int opcode, int fd,
 			    const void *addr, size_t len, uint64_t off);
 /* Prepares a poll for input, with these IOSQE_* flags. */
 struct io_uring_sqe *sqe_poll(struct uring *ring, int fd, uint8_t flags);
-/* Copies a filled-in SQE to the ring, with its own user_data. */
+/* Copies a filled-in SQE to the ring, and gives the copy a new user_data. */
 struct io_uring_sqe *sqe_copy(struct uring *ring,
 			      const struct io_uring_sqe *sqe);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * crash-client STATE FILE: writes records until it is killed, and keeps in shared
- * memory which of them were reported durable
+ * crash-client STATE FILE: writes records until it is killed. It notes in shared memory
+ * of which records a completed request has reported that they are durable.
  *
  * The client uses kernel AIO, io_uring or POSIX AIO, with or without a preloaded
  * library. A record fills a slot of the file with copies of one word, which contains
@@ -17,8 +17,8 @@
  *       sync includes the write: aio_fsync, io_uring's links and drains, and FSYNC of
  *       kernel AIO after buffered writes.
  *
- * A completed SYNC_FILE_RANGE makes no version durable. At the first request that
- * fails, the client exits with 1, unless the round has ended.
+ * A completed SYNC_FILE_RANGE makes no version durable. If a request fails, the client
+ * exits with 1, unless the server has ended the round (crash.h).
  */
 #undef NDEBUG
 #include <aio.h>

@@ -13,9 +13,9 @@
  * early: a write that the sync must include has not returned yet. Then the server may
  * execute the sync first, and the write is lost.
  *
- * When the round ends, the server kills the client. Then the server exits at once, as if
- * the machine had lost power, unless is_power_on is set (crash.h). The server also exits
- * when its standard input ends.
+ * When the round (crash.h) ends, the server kills the client. Then the server exits at
+ * once, as if the machine had lost power, unless is_power_on is set. The server also
+ * exits when its standard input ends.
  */
 #undef NDEBUG
 #include <assert.h>
