@@ -176,8 +176,8 @@ static void write_files(struct fail_file *files, unsigned nr)
 
 	for (unsigned f = 0; f < nr; f++) {
 		/*
-		 * Add the last block first, so that the first iocb is a vectored write,
-		 * whose vector io_submit must copy.
+		 * Add the last block first: its write has a long vector, which
+		 * io_submit must copy. So this copy is tested in the first iocb.
 		 */
 		for (unsigned i = FAIL_BLOCKS; i-- > 0;) {
 			struct fail_block *block = &files[f].blocks[i];

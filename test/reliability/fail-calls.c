@@ -495,8 +495,8 @@ static void count(uint64_t key, bool has_cut)
 
 /*
  * A call is about to be made at the site that `key` names.
- * Return: whether the fault is for this call. That is the n-th call of the fault's
- * site; for FAIL_SHORT, the n-th that can return a short count.
+ * Return: whether the fault is for this call. The fault is for the n-th call of its
+ * site. For FAIL_SHORT, only calls that can return a short count are counted.
  */
 static bool is_next(uint64_t key, bool has_cut)
 {

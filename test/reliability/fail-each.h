@@ -70,8 +70,8 @@ enum { FAIL_SITES_MAX = 1024 };
  */
 struct fail_site {
 	/*
-	 * fail_key() of the site's address in the program and its kind; 0: free
-	 * slot
+	 * fail_key() of the site's address in the program and the kind of call
+	 * (fail_kinds[]); 0: free slot
 	 */
 	uint64_t key;
 	uint32_t nr_calls;

@@ -190,8 +190,8 @@ static void read_file(struct fail_file *file)
 			       (off_t)i * FAIL_BLOCK, FAIL_BLOCK);
 	notify(reads[2], SIGEV_THREAD);
 	/*
-	 * If lio_listio() fails before it submits a request, the request keeps this
-	 * error, and so counts as refused.
+	 * Set an error before the call. If lio_listio() fails before it submits a
+	 * request, the request keeps this error, and so counts as refused.
 	 */
 	for (unsigned i = 0; i < FAIL_BLOCKS; i++)
 		reads[i]->UAIO_AIOCB_ERROR = EAGAIN;

@@ -247,9 +247,9 @@ static uint32_t oldest(const struct client *client, unsigned cell)
 	uint32_t done = load(&shared->done[cell]), accepted;
 
 	/*
-	 * The invariant L2 (files.h) does not hold for reads by io_uring, which orders no
-	 * read after an unfinished write, or by another process. So the read may return
-	 * any version since the newest completed write.
+	 * L2 (files.h) does not hold for this read: another process owns the cell, or
+	 * io_uring executes the read, which may start before an earlier write ends. So
+	 * the read may return any version since the newest completed write.
 	 */
 	if (!is_in_process_of(client, cell) || client->door == IO_URING)
 		return done;

@@ -262,7 +262,10 @@ void make_sync(struct batch *batch)
 		sqe->fsync_flags = IORING_FSYNC_DATASYNC;
 }
 
-/* A request that registers one of the two files of a pair at the pair's index. */
+/*
+ * A request that registers a file at the index of a pair. The two files of a pair take
+ * turns there.
+ */
 void make_update(struct batch *batch)
 {
 	const unsigned pair = any(batch->thread, NR_PAIRS);

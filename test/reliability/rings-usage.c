@@ -42,9 +42,9 @@ static unsigned nr_entries(const char *path)
 }
 
 /*
- * Return: how many mappings of files the process has; the memory of a ring is a file. The
- * C library keeps the stacks of ended threads, so the number of other mappings depends
- * on how many threads there were at a time.
+ * Return: how many mappings of files the process has; the mappings of rings are among
+ * them. Other mappings are not counted: the C library keeps the stacks of ended threads,
+ * so their number depends on how many threads there were at a time.
  */
 static unsigned nr_mappings(void)
 {

@@ -142,7 +142,8 @@ struct slot {
 	uint32_t first;
 	/*
 	 * Index of the stream that the request reads or writes. -1: it reads stream 0 or
-	 * 1, because another thread puts now one, now the other at its descriptor.
+	 * 1, because another thread replaces one by the other at the request's
+	 * descriptor.
 	 */
 	int stream;
 	int fd;
@@ -410,7 +411,7 @@ void close_storm_ring(void);
 void check_usage(unsigned nr_worlds);
 /* Record how much memory is resident. */
 void sample(unsigned nr_worlds);
-/* After the last scenario: check that memory has not grown from one to the next. */
+/* After the last scenario: check that memory has not grown from scenario to scenario. */
 void check_memory(void);
 
 #endif /* RINGS_H */

@@ -316,7 +316,7 @@ static void begin_wake(struct seat *seat)
 }
 
 /*
- * Acknowledge the wake.
+ * Note in the lane that its reaper has been woken. The supervisor watches this.
  * Return: whether it was the last wake of the lane.
  */
 static bool acknowledge(struct seat *seat)

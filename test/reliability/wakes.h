@@ -15,8 +15,8 @@
  * A condition is a way to disturb two processes: the reaping process, which has all
  * reapers, and the waking process. The supervisor starts both, disturbs them, and
  * watches the lanes in shared memory. The kernel executes the requests, or the library
- * if it is loaded. The program must pass without the library, too: this shows that it
- * tests only what the kernel promises.
+ * if it is loaded. The program must also pass on the kernel alone. Otherwise it would
+ * require more of the library than the kernel does.
  */
 #ifndef WAKES_H
 #define WAKES_H
