@@ -243,8 +243,8 @@ void note_event(const char *key, const struct io_event *event,
  */
 _Noreturn void skip(const char *why);
 /*
- * Ends the test case as failed because a preparatory step failed, and not the behaviour
- * under test.
+ * Ends the test case as failed, because a step that prepares the test failed. Nothing is
+ * then known of the behaviour under test.
  */
 _Noreturn void broken(const char *step);
 #define REQUIRE(step) ((step) ? (void)0 : broken(#step))
@@ -268,8 +268,8 @@ void result_is_open(const struct iocb *cb);
 #define RESULT_OPEN 999999999ll
 /*
  * Return: the event's res, or RESULT_OPEN if the test case has called result_is_open()
- * for the request. For a poll, only the bits that the poll's mask requests: the kernel
- * may report more bits, as the test case poll_reports_wake_up() shows.
+ * for the request. A poll's res is reduced to the bits that the poll's mask requests, as
+ * the kernel may report more bits (test case poll_reports_wake_up()).
  */
 long long result_as_asked(const struct io_event *event);
 /*
@@ -351,8 +351,8 @@ pid_t fork_helper(void);
  */
 void wait_asleep(pid_t task);
 /*
- * Return: whether all other threads of this process sleep. If they do, none of them can
- * still post an event that is missing now.
+ * Return: whether all other threads of this process sleep. If they do, no thread is about
+ * to post another event.
  */
 bool others_sleep(void);
 /* Runs fn in a child process. Return: what fn returned, as its exit status. */
@@ -367,7 +367,8 @@ void need_root(void);
 /*
  * A field of a test case may need a kernel version. On an older kernel the test case
  * leaves the field out. Linux 6.9 has RWF_NOAPPEND, and refuses files without
- * read_iter. Linux 6.10 is the first to support RWF_NOWAIT for timerfds. Linux 6.18 has RWF_NOSIGNAL, the last flag that test cases use.
+ * read_iter. Linux 6.10 is the first to support RWF_NOWAIT for timerfds. Linux 6.18 has
+ * RWF_NOSIGNAL, the last flag that test cases use.
  */
 bool is_kernel_of_6_9(void);
 bool is_kernel_of_6_10(void);

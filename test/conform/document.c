@@ -133,7 +133,7 @@ static bool shows(const struct row *row, const struct difference *difference)
 
 /*
  * Prints the fields by which the test case shows the difference.
- * Return: whether it printed a field, because the document leaves out some fields.
+ * Return: false if it printed none, because the document leaves out all these fields.
  */
 static bool print_row(const struct row *row, const char *reference,
 		      const struct difference *difference)

@@ -96,8 +96,8 @@ void write_pieces(const char *key, aio_context_t ctx, int fd,
 		  const struct pieces *pieces, long long offset);
 
 /*
- * Mounts a small file system, of the type of the current one, at "small". The mount
- * ends with the test case.
+ * Mounts a small file system at "small", of the same type as the current directory's.
+ * The mount ends with the test case.
  */
 void mount_small(void);
 /* Fills all free space of the file system at "small". */

@@ -4,8 +4,8 @@
  * returns (aio_context_t), and the fields that each test case prints about it
  *
  * The call_*() functions watch the ring of each context. When a context is destroyed or
- * the test case ends, the header and the events of the ring are printed. If the ring did
- * not hold some events that a call returned, their number is printed, too.
+ * the test case ends, ring_note() prints the header and the events of the ring. If the
+ * ring did not hold some events that a call returned, it also prints their number.
  */
 #ifndef CONFORM_RING_H
 #define CONFORM_RING_H

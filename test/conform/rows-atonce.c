@@ -75,8 +75,8 @@ static void give(const struct ends *ends, const struct stream_kind *kind)
 }
 
 /*
- * Waits until the file polls ready, then reads the file. Only a timerfd is not ready at
- * once: its timer must first expire.
+ * Waits until the file polls ready, then reads the file. A timerfd, for example, is not
+ * ready before its timer expires.
  */
 static void read_ready(const struct stream_kind *kind)
 {
@@ -262,8 +262,8 @@ static void run_atonce(void)
 	const struct stream_kind *kind = this_row->on;
 
 	/*
-	 * These test cases need Linux 6.10: before, fewer kinds of files support
-	 * RWF_NOWAIT or have a read_iter.
+	 * These test cases need Linux 6.10. On older kernels, some of these kinds of
+	 * files do not support RWF_NOWAIT or have no read_iter.
 	 */
 	if (kind->bit & (TIMERFD | WALL_TIMERFD | SIGNALFD | USERFAULT) ||
 	    strstr(situation->name, "must not wait") ||

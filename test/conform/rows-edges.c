@@ -3,8 +3,8 @@
  * Unusual reports (edges) of an edge-triggered epoll. Some files poll ready although a
  * call on them would block. Some files change, but the epoll reports no further edge
  * for them. Some files become ready for only one of several waiting requests. The test
- * cases have the form of those in rows-stream.c. In test cases with "again", the
- * library's epoll already watches the file when the request is submitted.
+ * cases have the form of those in rows-stream.c. In test cases with "again" in their
+ * name, the library's epoll already watches the file when the request is submitted.
  */
 #include <fcntl.h>
 #include <poll.h>

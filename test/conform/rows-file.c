@@ -161,8 +161,8 @@ static void fifo_packets(void)
 
 /*
  * Reads of the kernel's log and trace (/proc/kmsg, trace_pipe) may wait for ever. On
- * Linux 6.9 or later the library refuses such reads, as kernel AIO does; otherwise
- * close() would wait for them.
+ * Linux 6.9 or later the library refuses such reads, as kernel AIO does. Otherwise a
+ * worker would block in the read, and close() would wait for the worker.
  */
 static void endless_files(void)
 {

@@ -301,8 +301,8 @@ static void apply(const struct change *change, struct iocb *cb)
 }
 
 /*
- * Makes a request and prints its result. If the request is a poll that does not
- * complete at once, does not wait for its event.
+ * Makes a request and prints its result. Waits for the event, except that of a poll that
+ * does not complete at once.
  * Return: whether there was an event.
  */
 static bool try_request(const char *key, aio_context_t ctx, struct iocb *cb)
@@ -353,8 +353,8 @@ static bool is_lasting(int fd)
 }
 
 /*
- * Return: whether the change uses a flag that this kernel lacks or supports for fewer
- * files.
+ * Return: whether the change uses a flag that this kernel lacks, or supports for fewer
+ * files than newer kernels do.
  */
 static bool is_too_new(const struct change *change)
 {

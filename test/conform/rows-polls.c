@@ -29,7 +29,10 @@ static void give(const struct ends *ends, const struct stream_kind *kind)
 		kind->put(ends, 1);
 	else
 		REQUIRE(write(ends->peer, bytes, 10) == 10);
-	/* Wait until the file is ready. A timerfd is not ready before its timer expires. */
+	/*
+	 * Wait until the file is ready. A timerfd is not ready before its timer
+	 * expires.
+	 */
 	REQUIRE(poll(&given, 1, PATIENCE_MS) == 1);
 }
 
@@ -164,7 +167,7 @@ struct row rows_polls[NR_ROWS_MAX + 1];
 
 /*
  * Waits up to PATIENCE_MS for the poll's event if poll(2) finds the file ready.
- * Otherwise waits only 2 ms, because no event should arrive.
+ * Otherwise waits only 2 ms, because usually no event arrives.
  */
 static bool reap_poll(aio_context_t ctx, const struct pollfd *asked,
 		      struct io_event *ret_event)

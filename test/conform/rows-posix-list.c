@@ -275,8 +275,8 @@ static void cancelled_thread(void)
 	while (!(tid = __atomic_load_n(&listing.tid, __ATOMIC_SEQ_CST)))
 		sched_yield();
 	/*
-	 * Wait until lio_listio has submitted: before, the thread may sleep for other
-	 * reasons.
+	 * Wait until lio_listio has submitted the request, because until then the
+	 * thread may sleep for other reasons.
 	 */
 	while (aio_error(listing.list[0]) != EINPROGRESS)
 		sched_yield();
@@ -307,7 +307,7 @@ static void cancelled_member(void)
 }
 
 /*
- * How lists and their members are notified
+ * Notifications of a whole list, and of each of its requests
  */
 
 static sigset_t set;

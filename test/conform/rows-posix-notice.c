@@ -484,7 +484,7 @@ static void attributes_gone(void)
 }
 
 /*
- * The names and the symbol versions of the functions
+ * The names (with and without 64) and the symbol versions of POSIX AIO's functions
  */
 
 static void names_64(void)

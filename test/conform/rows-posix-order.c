@@ -69,7 +69,10 @@ static void crowd(void)
 	note_end("file", cb);
 }
 
-/* One write fills the pipe, and a second write is queued after the first. */
+/*
+ * One write fills the pipe, and a second write is queued after the first. Then dup2()
+ * puts another file at their descriptor.
+ */
 static void reused(void)
 {
 	enum { FILLS = 256 * 1024 };

@@ -169,8 +169,8 @@ static void exit_finishes_direct_writes(void)
 enum { NR_KILLED = 20 };
 
 /*
- * Submits writes to a file with O_DSYNC, each of which waits for the disk, then kills
- * itself.
+ * Submits writes to a file with O_DSYNC, so that each write waits for the disk. Then the
+ * process kills itself.
  */
 static int child_is_killed(void)
 {
@@ -196,8 +196,8 @@ static bool all_are_written(void)
 }
 
 /*
- * On a busy machine the child may kill itself only after all is written. So the test
- * case prints all_written=1 only if all was written in each of several tries.
+ * On a busy machine the child may kill itself only after all its writes are executed. So
+ * the test case prints all_written=1 only if that happens in each of several tries.
  */
 static void killed_with_writes(void)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Differences between libaio's functions and syscall(2): errno, return values and
- * argument widths. The file also tests other system calls by syscall(2).
+ * argument widths. The library interposes syscall(2), so this file also tests whether
+ * syscall(2) still makes calls that have nothing to do with AIO.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -432,7 +432,9 @@ static void waits_to_send(void)
 	}
 }
 
-/* A bundle larger than the socket's buffer is sent as a whole. */
+/*
+ * A send of a bundle larger than the socket's buffer completes once all bytes are sent.
+ */
 static void sends_all(void)
 {
 	static char large[4][1 << 20];

@@ -392,7 +392,7 @@ static void skipped(void)
 
 /*
  * Test cases that cancel a request which blocks in a worker. They print only whether
- * the request fails, because the worker may not have blocked yet.
+ * the request fails, because its error depends on whether the worker already blocks.
  */
 
 static void note_end(const char *key, struct uring *ring, uint64_t target)

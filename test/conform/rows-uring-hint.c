@@ -170,7 +170,8 @@ static void with_flags(void)
 }
 
 /*
- * With MSG_WAITALL, the requested data arrives in parts, and then more data arrives.
+ * The data that a receive with MSG_WAITALL requests arrives in two parts. The second
+ * time, more data arrives than the receive requests.
  */
 static void all_in_parts(void)
 {
@@ -321,8 +322,8 @@ static void shots_of_parts(void)
 }
 
 /*
- * The last completion of a multishot receive has ENOBUFS, and lacks
- * IORING_CQE_F_SOCK_NONEMPTY.
+ * When no provided buffer is left, a multishot receive ends with ENOBUFS. This last
+ * completion lacks IORING_CQE_F_SOCK_NONEMPTY.
  */
 static void no_room_for_more(void)
 {

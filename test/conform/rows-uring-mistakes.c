@@ -395,7 +395,7 @@ static void options_of_a_wait(void)
 }
 
 /*
- * Requests with mistakes that select a provided buffer
+ * Requests that select a provided buffer and have a mistake
  */
 
 static void provide(struct uring *ring)

@@ -169,7 +169,7 @@ static void many_at_once(void)
 		send_bytes(fds[1], data, 10 + (size_t)i);
 	receive(&ring, fds[0], IORING_RECV_MULTISHOT);
 	note_result("submit", uring_submit(&ring));
-	/* The last completion says that there is no ninth buffer. */
+	/* The ninth completion has -ENOBUFS, because there are only eight buffers. */
 	note_in_order("cqe", &ring, 9);
 	send_bytes(fds[1], data, 5);
 	note("left", uring_settle(&ring));

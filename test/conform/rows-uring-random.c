@@ -192,7 +192,7 @@ static void counts_in_a_chain(void)
 		note("ready", uring_settle(&ring));
 		/*
 		 * If the timeout is the second request of the chain, it still waits for
-		 * one completion: this no-op's.
+		 * one completion. This no-op provides that completion.
 		 */
 		if (is_second) {
 			sqe_of(&ring, IORING_OP_NOP, -1);
@@ -214,7 +214,9 @@ static void note_until(const char *key, struct uring *ring, int writer)
 	note_cqes(key, ring, 1);
 }
 
-/* With IOSQE_ASYNC, even an invalid multishot request first waits for data. */
+/*
+ * With IOSQE_ASYNC, even an invalid multishot request waits for data before it fails.
+ */
 static void shots_by_a_worker(void)
 {
 	struct uring ring = new_uring(4, 0);
@@ -242,7 +244,7 @@ static void shots_by_a_worker(void)
 		sqe->flags = IOSQE_ASYNC | IOSQE_BUFFER_SELECT;
 		sqe->buf_group = 7;
 		note_until("at_an_offset", &ring, ends[1]);
-		/* An eventfd needs a buffer of eight bytes; this one has four. */
+		/* An eventfd needs a buffer of eight bytes; this buffer has four. */
 		event = eventfd(0, nonblock);
 		uring_provide(&ring, 8 + flags, buf, 4, 1, 1);
 		sqe = sqe_rw(&ring, OP_READ_MULTISHOT, event, NULL, 0, 0);
@@ -274,9 +276,9 @@ static struct io_uring_sqe *removes(struct uring *ring, int group)
 }
 
 /*
- * Two kinds of requests start only when all others of their submission have started: the
- * second request of a chain, and the first request submitted once a drain is complete.
- * The requests submitted after this first one start at once.
+ * Two kinds of requests start only at the end of their submission: the second request of
+ * a chain, and the first request submitted once a drain is complete. The requests
+ * submitted after this first one start at once.
  */
 static void starts_at_the_end(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Executes the requests of stream.h as calls of read(2), write(2) and poll(2), one
- * after the other in a thread (option --calls). The results are the reference for the
- * library.
+ * Executes the requests of stream.h as calls of read(2), write(2) and poll(2) (option
+ * --calls). One thread makes all reads, another all writes, a third all polls, each in
+ * the order of submission. The results are the reference for the library.
  */
 #include <errno.h>
 #include <poll.h>

@@ -87,7 +87,9 @@ bool calls_is_done(struct stream_request *request);
 bool calls_await(struct stream_request *request, long ms);
 /* Return: the ID of the thread that executes requests of this kind. */
 pid_t calls_thread(enum way way);
-/* Wait until each of these threads sleeps in a system call, or has no request left. */
+/*
+ * Wait until each of the three threads sleeps in a system call, or has no request left.
+ */
 void calls_settle(struct play *play);
 
 #endif

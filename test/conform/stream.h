@@ -4,13 +4,13 @@
  * list of steps, on one kind of file.
  *
  * Kernel AIO would block in io_submit until the requests complete, so its results
- * cannot be the reference. With --calls, a thread executes the requests by read(2),
- * write(2) and poll(2), one after the other in the order of submission. Without
- * --calls, the library executes them, and their events must have the results of these
- * calls.
+ * cannot be the reference. With --calls, three threads execute the requests: one by
+ * read(2), one by write(2), one by poll(2), each in the order of submission. Without
+ * --calls, the library executes the requests, and their events must have the results of
+ * these calls.
  *
  * With --calls, the test case waits after each step that may let a call return. It
- * waits until the thread sleeps in a call or has made all calls. Without --calls the
+ * waits until each thread sleeps in a call or has made all its calls. Without --calls the
  * test case waits only in the step END, until a request is complete.
  */
 #ifndef STREAM_H
@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Set by --calls: a thread makes the test cases' requests as system calls. */
+/* Set by --calls: threads make the test cases' requests as system calls. */
 extern bool by_calls;
 
 /* The kinds of files, one bit each. */
@@ -138,7 +138,7 @@ enum verb {
 	PUT_BACK,  /* writes nr bytes to `own`, not by a request */
 	SHUT_OWN,  /* nr is shutdown(2)'s how */
 	CLOSE_OWN, /* closes the descriptor */
-	REUSE_OWN, /* makes `own` refer to a new pipe that is ready */
+	REUSE_OWN, /* dup2() puts a new pipe, which is ready, at `own` */
 	WATCH,     /* starts a process that looks for O_NONBLOCK */
 	UNWATCH,   /* prints whether the process of WATCH saw O_NONBLOCK set */
 	NONBLOCK,  /* sets O_NONBLOCK by ioctl(2), or clears it if nr is 0 */

@@ -73,11 +73,11 @@ bool uring_find(struct uring *ring, uint64_t user_data,
 /* Prints key=RESULT, with the flags and any further members that are set. */
 void note_cqe(const char *key, const struct io_uring_cqe *cqe);
 /*
- * Waits for nr completions, and prints each as key.N. N is the number of the
- * completion's request. Requests are numbered from 0, and again from 0 after each call
- * of these two functions or of try_sqe(). If completions are missing, or more have
- * arrived, prints how many. note_cqes() prints the completions in the order of N,
- * note_in_order() in the order of arrival.
+ * Both functions wait for nr completions, and print each as key.N. N is the number of
+ * the completion's request. Requests are numbered from 0, and again from 0 after each
+ * call of note_cqes(), note_in_order() or try_sqe(). If completions are missing, or more
+ * have arrived, the functions print how many. note_cqes() prints the completions in the
+ * order of N, note_in_order() in the order of arrival.
  */
 void note_cqes(const char *key, struct uring *ring, uint32_t nr);
 void note_in_order(const char *key, struct uring *ring, uint32_t nr);

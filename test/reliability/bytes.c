@@ -42,7 +42,10 @@ enum {
 	NR_CHUNKS = 8,    /* most sends in a chain */
 	NR_BUFFERS = 8,   /* a power of two */
 	BUFFER = 16 << 10,
-	/* bytes until a stream's content repeats; prime, so that buffers differ */
+	/*
+	 * bytes until a stream's content repeats; a prime, so that adjacent buffers
+	 * differ
+	 */
 	PERIOD = 65521,
 	GROUP = 7,
 };

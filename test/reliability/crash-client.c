@@ -390,7 +390,7 @@ static struct op *prepare(enum kind kind, int fd, uint32_t sqe_flags)
 }
 
 /*
- * Prepare a write of one or more slots, and set their submitted[] (C1).
+ * Prepare a write of one or more slots, and note its versions in submitted[] (C1).
  * Return: NULL if one of the slots has a write in flight.
  */
 static struct op *prepare_write(uint32_t sqe_flags)

@@ -48,7 +48,7 @@ enum {
 /*
  * Return: whether the library opened the call's descriptor for its own use. A write
  * to such a descriptor is taken for a write to an eventfd by which the library's threads
- * wake each other. The kernel never fails such a write.
+ * wake each other. The kernel never fails such a write, so no fault may fail it.
  */
 static bool is_of_own(const long args[6])
 {
@@ -58,7 +58,7 @@ static bool is_of_own(const long args[6])
 /*
  * Return: whether the call writes 8 bytes. Only the length is checked: each write of 8
  * bytes is taken for a write to an eventfd. As the counters of the eventfds never get
- * full, the kernel would not fail such a write.
+ * full, the kernel would not fail such a write, so no fault may fail it.
  */
 static bool is_count(const long args[6])
 {

@@ -324,7 +324,7 @@ static void name_of(const struct test_case *test, char *ret_name)
 
 /*
  * Return: a hash of the case. In the order of these hashes, similar cases are far
- * apart.
+ * apart, so even a short run has cases of many kinds.
  */
 static uint32_t mix(const struct test_case *test)
 {

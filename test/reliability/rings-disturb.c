@@ -556,11 +556,11 @@ static void set_cancellable(int state)
 	if (state == PTHREAD_CANCEL_ENABLE)
 		return;
 	/*
-	 * pthread_cancel() of glibc 2.36 reads this thread's state, then sends a signal. If this
-	 * thread disables cancellation in between, the signal still ends the thread. So
-	 * wait here until a call of pthread_cancel() that has begun has sent its signal.
-	 * The signal then arrives by the end of the system call below, where this thread
-	 * may end.
+	 * pthread_cancel() of glibc 2.36 reads this thread's state, then sends a
+	 * signal. If this thread disables cancellation in between, the signal still
+	 * ends the thread. So wait here until a call of pthread_cancel() that has begun
+	 * has sent its signal. The signal then arrives by the end of the system call
+	 * below, where this thread may end.
 	 */
 	lock(&cancelling);
 	unlock(&cancelling);

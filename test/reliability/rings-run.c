@@ -361,7 +361,7 @@ static void end_accept(void)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	require(fd >= 0, "socket()");
-	/* If the backlog is full, no accept blocks. */
+	/* connect() may fail because the backlog is full; then no accept blocks. */
 	(void)connect(fd, (void *)&world.address, world.address_bytes);
 	require(close(fd) == 0, "close() of a socket");
 }

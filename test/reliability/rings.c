@@ -17,8 +17,8 @@
  * descriptor, the byte comes from one of them. Files contain what was written last, and
  * nothing else. Streams lose and repeat no byte. After a request has completed, its
  * memory does not change. After each scenario the process has no more descriptors,
- * mappings and threads than before. The process's memory does not grow from scenario to
- * scenario.
+ * mappings and threads than after the first few. The process's memory does not grow
+ * from scenario to scenario.
  *
  * The program uses io_uring by system calls. So it tests the io_uring of the kernel, or
  * of a preloaded library. `uaio run --uring=always` sets the variable UAIO_URING. If

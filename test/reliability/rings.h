@@ -167,7 +167,7 @@ struct ring {
 	bool is_open, has_thread, has_drains;
 	uint32_t nr_pending; /* atomic */
 
-	pthread_mutex_t sq_lock; /* a thread holds it while it submits */
+	pthread_mutex_t sq_lock; /* held by a thread while the thread submits */
 	/*
 	 * Held to consume completions. It also protects the members up to slots_lock.
 	 */
@@ -411,7 +411,9 @@ void close_storm_ring(void);
 void check_usage(unsigned nr_worlds);
 /* Record how much memory is resident. */
 void sample(unsigned nr_worlds);
-/* After the last scenario: check that memory has not grown from scenario to scenario. */
+/*
+ * After the last scenario: check that memory has not grown from scenario to scenario.
+ */
 void check_memory(void);
 
 #endif /* RINGS_H */

@@ -42,8 +42,8 @@ static const struct {
 	const char *name;
 	double times, more;
 	/*
-	 * The value of a latency in a third of the samples is the median. The value of
-	 * another figure is the minimum, because a leak raises the minimum, too.
+	 * The value of a latency in a third of the samples is the median. For all other
+	 * figures it is the minimum, because a leak raises even the minimum.
 	 */
 	bool is_latency;
 } figures[NR_FIGURES] = {

@@ -556,9 +556,9 @@ static void play_all(void)
 				     share_of_time(end_ms, nr_left--), &random,
 				     &totals[i]);
 		/*
-		 * In every other round, a stage has several lanes of the same kind. These
-		 * compete for the same locks and workers, which may lose wakes in other
-		 * ways.
+		 * In every other round, a stage has several lanes of the same kind.
+		 * These compete for the same locks and workers, and so may lose wakes
+		 * that lanes of different kinds do not lose.
 		 */
 		nr_each = nr_each == 1 ? NR_ALIKE : 1;
 	} while (now_ms() < end_ms);
