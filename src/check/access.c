@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Part of libuaio-check.so: makes a memory access, so that helgrind or drd detects a
- * race with a request (helgrind.c). The function is not in libuaio.so, as these tools
- * are configured to report no races in libuaio.so (tool/check/valgrind.c).
+ * Accesses a request's memory in place of the kernel, so that helgrind or drd detects a
+ * race of the program with the request (helgrind.c). This file is part of
+ * libuaio-check.so, because these tools are configured to report no races in libuaio.so
+ * (tool/check/valgrind.c).
  *
  * Tested by test/run/checkers.py.
  */

@@ -18,8 +18,8 @@ enum {
 };
 
 /*
- * Functions of AddressSanitizer, from <asan_interface.h>; NULL if it is not in the
- * process.
+ * Functions of AddressSanitizer, from <asan_interface.h>; NULL if the process runs
+ * without AddressSanitizer.
  */
 static struct {
 	void *(*find)(void *at, size_t bytes);
@@ -109,8 +109,8 @@ static uint8_t poisoned_from(uintptr_t at, uintptr_t granule)
 
 /*
  * Return: whether the granule's last byte that the program may use is in the part
- * (piece of a request's memory). Only then may the granule be poisoned: it has no
- * usable byte after the part.
+ * (piece of a request's memory). Only then may the granule be poisoned, because poison
+ * covers all bytes up to the granule's end.
  */
 static NO_ASAN bool ends_in(const struct uaio_check_part *part,
 			    uintptr_t granule)

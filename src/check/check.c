@@ -23,8 +23,8 @@ static bool is_on; /* immutable after init */
 
 /*
  * atomic: for each thread, the number of its submitting calls (such as io_submit) that
- * have ended. Two threads may have the same slot. Then a completion may be posted
- * before the call that submitted its request has ended.
+ * have ended. A completion is delayed until this number changes. If two threads share a
+ * slot, the other thread's call may end the delay too early.
  */
 static uint32_t calls[CALLS];
 
@@ -125,8 +125,8 @@ static uintptr_t find_bad(uintptr_t at, size_t bytes)
 
 /*
  * Have memcheck check a piece of memory. But if a request in flight uses some of this
- * memory, do nothing: memcheck would report this use, and also that the library reads
- * the memory for a hash.
+ * memory, compute no hash, and do not call memcheck: that request has made the memory
+ * inaccessible, so memcheck would report any use.
  */
 static void have_memcheck_look(struct submission *submission)
 {
@@ -263,8 +263,8 @@ static bool find_overlap_locked(const struct uaio_check_record *record,
 		if (!other)
 			continue;
 		/*
-		 * The two requests share memory, and one of them writes it. So the
-		 * hashes of both requests are invalid.
+		 * The two requests share memory, and one of them writes it. So their
+		 * memory may change, and its hash must not be compared at completion.
 		 */
 		store_relaxed(&uaio_check_record_of(part)->has_hash, false);
 		store_relaxed(&uaio_check_record_of(other)->has_hash, false);

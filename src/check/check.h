@@ -14,7 +14,7 @@
  * takes little time.
  *
  *   I1  A record is in use from uaio_check_submit() until uaio_check_complete() or
- *       uaio_check_drop(). The owner of the request calls one of these two, and only once.
+ *       uaio_check_drop(). For each record, one of these two is called, and only once.
  *   I2  Records and their parts (pieces of memory) change under one lock, of rank CHECK.
  *       While a thread holds this lock, it does not read memory of the program, and
  *       acquires no other lock.
@@ -58,7 +58,8 @@ bool uaio_check_is_on(void);
 /*
  * Record a request that the calling thread submits. tail: the address of the word by
  * which the program finds new completions; if tail is 0, sqe->data is that address.
- * is_ordered: the request waits for other requests, because of a link or a drain.
+ * is_ordered: a link or a drain makes the request wait for other requests, so it may
+ * use their memory.
  * Return: the number of the new record; 0: none.
  */
 uint32_t uaio_check_submit(const struct uaio_sqe *sqe, uintptr_t tail,
@@ -118,13 +119,17 @@ bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at,
 			    size_t bytes);
 
 /*
- * uaio_check_aiocb(): a request with this aiocb is about to be submitted.
- * uaio_check_aiocb_refused(): this request was refused.
+ * uaio_check_aiocb(): a request with this aiocb is about to be submitted; report if the
+ * program did not call aio_return() for the aiocb's last request.
+ * uaio_check_aiocb_refused(): this request was refused, so do not expect aio_return().
  */
 void uaio_check_aiocb(uintptr_t aiocb);
 void uaio_check_aiocb_refused(uintptr_t aiocb);
 
-/* The program calls aio_return() for an aiocb whose latest request is complete. */
+/*
+ * The program calls aio_return() for an aiocb whose latest request is complete: report
+ * if this is the second call for the request.
+ */
 void uaio_check_returned(uintptr_t aiocb);
 
 /* Report that the program closes the context or ring of a request in flight. */
@@ -164,7 +169,8 @@ void uaio_check_raced(void *report);
  */
 
 /*
- * uaio_check_unmapped(): the calling thread is about to unmap memory.
+ * Order a call of munmap() before later calls of mmap(), which may get the same
+ * address. uaio_check_unmapped(): the calling thread is about to unmap memory.
  * uaio_check_mapped(): the calling thread has mapped memory.
  */
 void uaio_check_unmapped(void);
@@ -199,8 +205,8 @@ void uaio_check_shared(const void *at, size_t bytes);
 /* The recorded buffers of a group. If all members are 0, there are none. */
 struct uaio_check_provided {
 	/*
-	 * for provided.c only. life: when the group was recorded; first and last: the
-	 * oldest and the newest buffer
+	 * for provided.c only. life: tells groups of this process from those of its
+	 * parent; first and last: the oldest and the newest buffer
 	 */
 	uint64_t life;
 	uint32_t first, last;

@@ -12,11 +12,11 @@
  *       So the sanitizer reports each access by the program. But if the program may use
  *       bytes of the last granule that come after this memory, that granule is not
  *       poisoned.
- *   A2  The library marks granules with a value of its own. When the request completes,
- *       it restores only granules that still have this value: the program may have
- *       freed the memory of the other granules meanwhile.
- *   A3  The shadow changes under the lock of rank CHECK. System calls of the library
- *       and accesses of the kernel do not depend on the shadow.
+ *   A2  When the request completes, the library restores only granules whose shadow is
+ *       still what the library has set. The program may have freed the memory of the
+ *       other granules meanwhile.
+ *   A3  The shadow changes under the lock of rank CHECK. The poison hinders neither the
+ *       kernel nor the library's system calls.
  *
  * The library tells ThreadSanitizer (tsan.c), and helgrind and drd of valgrind
  * (helgrind.c), in which order requests and the program use memory.
@@ -146,8 +146,8 @@ void uaio_asan_report(uintptr_t pc, uintptr_t at, size_t bytes,
 
 /*
  * uaio_tsan_load(): called when the library is loaded; looks up the sanitizer's
- * functions. uaio_tsan_init(): called each time the library starts; frees fibers of a
- * parent process.
+ * functions. uaio_tsan_init(): called each time the library starts; frees fibers
+ * (uaio_tsan_begin()) of a parent process.
  */
 void uaio_tsan_load(void);
 void uaio_tsan_init(void);
@@ -157,7 +157,7 @@ bool uaio_tsan_is_here(void);
 /*
  * The calling thread submits a request. tail: as in uaio_check_submit(), the address of
  * the word that the program reads to find completions. writes: whether the request
- * sends data.
+ * writes data to a file or socket.
  */
 void uaio_tsan_submit(uintptr_t tail, bool writes);
 
@@ -169,7 +169,10 @@ void uaio_tsan_submit(uintptr_t tail, bool writes);
  */
 uint32_t uaio_tsan_begin(const struct uaio_sqe *sqe, uint32_t stack);
 
-/* The completion of the request that uses this fiber is about to be posted. */
+/*
+ * The completion of the request that uses this fiber is about to be posted: order the
+ * request before the thread that gets the completion. Free the fiber.
+ */
 void uaio_tsan_end(uint32_t fiber, uintptr_t tail);
 
 /*
@@ -180,7 +183,8 @@ void uaio_tsan_end(uint32_t fiber, uintptr_t tail);
 void uaio_tsan_carry(uintptr_t tail);
 
 /*
- * The request that uses this fiber was refused when the calling thread submitted it.
+ * The request that uses this fiber was refused when the calling thread submitted it:
+ * order the request before this thread. Free the fiber.
  */
 void uaio_tsan_refuse(uint32_t fiber);
 
@@ -207,7 +211,8 @@ const char *uaio_helgrind_name(void);
 /* Like uaio_tsan_submit(). */
 void uaio_helgrind_submit(uintptr_t tail, bool writes);
 /*
- * The request of sqe begins to use its memory. helgrind or drd may report a race.
+ * Access the memory of sqe's request in place of the kernel. helgrind or drd may report
+ * a race.
  */
 void uaio_helgrind_begin(const struct uaio_sqe *sqe);
 /*

@@ -24,7 +24,7 @@ enum {
 	UAIO_CHECK_DEPTH = 48,
 };
 
-/* A stack frame: pc is its return address, sp the address at which it ends. */
+/* A stack frame. pc: its return address; sp: its end, the caller's stack pointer. */
 struct uaio_check_frame {
 	uintptr_t pc, sp;
 };
@@ -61,10 +61,10 @@ struct uaio_check_part {
 	 */
 	bool was_undefined;
 	/*
-	 * memcheck.c only: the state at the submission. has_byte_before: the byte
-	 * before the memory was accessible; is_block: an allocated block began where
-	 * the memory begins. At the completion memcheck.c checks whether this still
-	 * holds; if not, the memory was freed.
+	 * memcheck.c only: the state at the submission. has_byte_before: the program
+	 * could access the byte before the memory; is_block: the memory is at the begin
+	 * of an allocated block. If this is no longer true at the completion, the
+	 * program has freed the memory.
 	 */
 	bool has_byte_before, is_block;
 	/*
@@ -73,12 +73,10 @@ struct uaio_check_part {
 	 */
 	uint8_t *bits;
 	/*
-	 * the memory is on the stack of the submitting thread; then holder is valid
+	 * the memory is on the stack of the submitting thread; then `holder` is valid
 	 */
 	bool is_on_stack;
-	/*
-	 * the return address and the end of the stack frame that contains the memory
-	 */
+	/* the stack frame that contains the memory */
 	struct uaio_check_frame holder;
 };
 
@@ -196,7 +194,7 @@ void uaio_check_record_drop_locked(uint32_t number);
 
 /*
  * A sanitizer is about to report an error at this address in the calling thread, and
- * calls this library first.
+ * calls this function first. If the error is about a request, report the request.
  */
 void uaio_check_reported(uintptr_t at);
 
@@ -206,8 +204,8 @@ void uaio_check_reported(uintptr_t at);
  */
 
 /*
- * The calling thread submits a request of this operation. tail: as in
- * uaio_check_submit().
+ * The calling thread submits a request of this operation: order what the thread did
+ * before later completions. tail: as in uaio_check_submit().
  */
 void uaio_check_race_submit(uint8_t op, uintptr_t tail);
 
@@ -219,14 +217,14 @@ void uaio_check_race_begin(const struct uaio_sqe *sqe,
 
 /*
  * The request is complete, and the caller drops its record next. With ThreadSanitizer,
- * store what race.c still needs of the record. Under helgrind or drd, tell the tool that
- * the request is complete.
+ * keep a copy of the record, as a race may be reported later. Under helgrind or drd,
+ * tell the tool that the request is complete.
  */
 void uaio_check_race_note_locked(const struct uaio_check_record *record);
 
 /*
- * The completion is about to be posted. record: a copy of the record, as the record
- * itself may be reused. The request may have no fiber.
+ * The completion is about to be posted: order the request before the thread that gets
+ * the completion. record: a copy of the record, as the record itself may be reused.
  */
 void uaio_check_race_end(const struct uaio_check_record *record);
 
@@ -270,7 +268,7 @@ typedef bool uaio_check_found_fn(const void *arg,
 				 const struct uaio_check_part *part);
 
 /*
- * Return: a piece that overlaps the given memory and for which function returns true;
+ * Return: a piece that overlaps the given memory and for which `function` returns true;
  * or NULL.
  */
 struct uaio_check_part *uaio_check_index_find(uintptr_t at, size_t bytes,
@@ -320,8 +318,8 @@ static inline uintptr_t uaio_check_sp(const struct uaio_check_walk *walk)
 }
 
 /*
- * Return: whether the address `at` is in a stack frame of the program. *ret: the end of
- * this frame.
+ * Return: whether the address `at` is in a stack frame of the program. *ret: this
+ * frame.
  */
 bool uaio_check_find_holder(const struct uaio_check_walk *walk, uintptr_t at,
 			    struct uaio_check_frame *ret);
@@ -364,7 +362,8 @@ struct uaio_check_span uaio_check_my_stack(uintptr_t sp);
 void uaio_check_provided_init(void);
 
 /*
- * The calling thread frees memory of the program, which may be a provided buffer.
+ * The calling thread frees memory of the program. If provided buffers are in this
+ * memory, record this, to report a request that chooses one of them.
  */
 void uaio_check_provided_memory_ends(enum uaio_check_end end, uintptr_t at,
 				     size_t bytes);
@@ -457,8 +456,8 @@ uaio_check_report_of_locked(const struct uaio_check_record *record,
 
 /*
  * A report that a sanitizer is making in a thread which submits a request. The
- * sanitizer may end the process afterwards. So this module writes its own report when
- * the sanitizer, in the same thread, calls a function of the library.
+ * sanitizer may end the process afterwards, but calls uaio_check_reported() first. So
+ * that function writes this module's report.
  */
 struct uaio_check_making {
 	/*

@@ -113,8 +113,9 @@ static void look_for_freed(const struct uaio_check_record *record)
 	report.bytes = report.part.bytes;
 	report.did = "free, or the end of a stack frame";
 	/*
-	 * Make memcheck print its own report, about the byte before the memory. When the
-	 * kernel wrote the memory itself, memcheck marked it as addressable again.
+	 * Make memcheck print its own report, about the byte before the memory. It
+	 * would print none about the memory, which it marks as addressable when the
+	 * kernel writes it.
 	 */
 	(void)uaio_memcheck_look(report.at - 1, 1, true, &byte);
 	uaio_check_report(&report);

@@ -162,7 +162,7 @@ void uaio_check_say_closed(uint32_t number)
 	uaio_check_unlock();
 	/*
 	 * Report nothing if the request is complete or cancelled by now, or if it only
-	 * reads memory: then it does no harm.
+	 * reads memory: such a request cannot overwrite memory of the program.
 	 */
 	if (!is_in_use || !report.part.is_written)
 		return;

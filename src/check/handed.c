@@ -119,7 +119,10 @@ int io_uring_queue_init_mem(unsigned nr_entries, struct ring *ring,
 	if (ret >= 0) {
 		hand_ring(ring);
 		uaio_shim_hand(params, PARAMS_BYTES);
-		/* On success, ret is the size of the rings in bytes. */
+		/*
+		 * On success, liburing returns how many bytes of `memory` it uses for
+		 * the rings.
+		 */
 		hand_mapped(memory, (size_t)ret);
 	}
 	return ret;

@@ -9,10 +9,10 @@
  * (tool/check/valgrind.c).
  *
  *   V1  What a thread does before it submits happens before what another thread does
- *       after a call that gets completions of the same queue. The tools know this order
- *       by the address of the queue's tail, as in tsan.c. If the library calls a
- *       function of the program for a completion, the submission also happens before
- *       this call.
+ *       after a call that gets completions of the same queue. To tell the tools this
+ *       order, the library passes the address of the queue's tail in both threads. If
+ *       the library calls a function of the program for a completion, the submission
+ *       also happens before this call.
  *   V2  At submission, the library accesses the request's memory in the submitting
  *       thread. So if another thread uses the memory without being ordered after the
  *       submission, the tool finds a race. The function that makes the access is in

@@ -45,19 +45,23 @@ bool uaio_hint_wants(const struct uaio_sqe *sqe);
 
 /*
  * The calling thread submits a request with this record. stack: the number of the
- * thread's call stack. is_ordered: the request waits for other requests, because of a
- * link or a drain.
+ * thread's call stack. is_ordered: a link or a drain makes the request wait for other
+ * requests, so it may use their range of a file.
  */
 void uaio_hint_submit(const struct uaio_sqe *sqe, uint32_t record,
 		      uint32_t stack, bool is_ordered);
 /* The library drops this record: forget its note. */
 void uaio_hint_end(uint32_t record);
 
-/* The program closes the descriptors from first to last. */
+/*
+ * The program closes the descriptors from `first` to `last`: report if a request in
+ * flight uses one of them.
+ */
 void uaio_hint_closing(unsigned first, unsigned last);
 
 /*
- * The program unregisters this memory, which it had registered with a ring as a buffer.
+ * The program unregisters this memory, a registered buffer of a ring: report if a
+ * request in flight uses the memory.
  */
 void uaio_hint_unregistered(uintptr_t at, size_t bytes);
 
@@ -73,14 +77,14 @@ bool uaio_hint_may_have(uintptr_t at, size_t bytes);
 void uaio_hint_freed(uintptr_t at, size_t bytes);
 
 /*
- * Called when a system call moves overflowed completions to the completion ring, which
+ * Report that a system call moves overflowed completions to the completion ring, which
  * was full when they were posted.
  */
 void uaio_hint_overflowed(void);
 
 /*
- * A ring is closed. nr_sqes: prepared entries that the program has not submitted.
- * nr_cqes: completions that it has not read.
+ * A ring is closed: report lost entries. nr_sqes: submissions that the program has
+ * prepared, but not submitted. nr_cqes: completions that it has not read.
  */
 void uaio_hint_ring_ends(uint32_t nr_sqes, uint32_t nr_cqes);
 

@@ -51,7 +51,7 @@ void uaio_memcheck_init(void)
 {
 	char byte = 0, bits;
 
-	/* Only memcheck answers GET_VBITS, which is one of its requests. */
+	/* Only memcheck answers the client request GET_VBITS. */
 	is_here = uaio_valgrind_ask(UAIO_RUNNING_ON_VALGRIND, 0, 0, 0) &&
 		  uaio_valgrind_ask(GET_VBITS, (uintptr_t)&byte,
 				    (uintptr_t)&bits, 1) == 1;

@@ -78,7 +78,9 @@ void uaio_check_memory_of(const struct uaio_sqe *sqe,
 	struct each reads = { function, arg, .is_written = false };
 	struct each writes = { function, arg, .is_written = true };
 
-	/* The library writes the result to the aiocb. */
+	/*
+	 * The program must keep the aiocb, because the library writes the result to it.
+	 */
 	if (sqe->door == UAIO_RULES_OF_POSIX)
 		add(&writes, (const void *)(uintptr_t)sqe->data,
 		    sizeof(struct aiocb));

@@ -19,8 +19,8 @@
 #include "check/checkint.h"
 
 /*
- * Functions of the sanitizer, from <msan_interface.h>; NULL if it is not in the
- * process.
+ * Functions of the sanitizer, from <msan_interface.h>; NULL if the process runs without
+ * the sanitizer.
  */
 static struct {
 	/*
