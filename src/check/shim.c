@@ -28,8 +28,8 @@
 EXPORT bool (*uaio_check_freed)(const void *at, size_t bytes);
 
 /*
- * libuaio.so sets this pointer when it is loaded. The function gets a report of
- * ThreadSanitizer.
+ * libuaio.so sets this pointer when it is loaded. The function finds the request that a
+ * report of ThreadSanitizer is about.
  */
 EXPORT void (*uaio_check_hears)(void *report);
 
@@ -51,14 +51,17 @@ void __tsan_on_report(void *report)
 static struct {
 	void (*free)(void *);
 	void *(*realloc)(void *, size_t);
-	/* NULL if malloc_usable_size() is in another library than free() */
+	/*
+	 * NULL if malloc_usable_size() is in another library than free(), so belongs to
+	 * another allocator
+	 */
 	size_t (*usable_size)(void *);
 } next;
 
 /*
- * True while this thread is in dlsym(), which may free memory of the loader. Accesses
- * are atomic: the compiler assumes that dlsym() calls no function of this file, and
- * would remove plain stores.
+ * True while this thread is in dlsym(), which may call free(): then free() must not
+ * call dlsym() again. Accesses are atomic: the compiler assumes that dlsym() calls no
+ * function of this file, and would remove plain stores.
  */
 static _Thread_local bool is_looking __attribute__((tls_model("initial-exec")));
 

@@ -13,8 +13,9 @@
  * process ends.
  *
  *   S1  The current stack is compared with a kept one from the innermost frame
- *       outwards, up to the first difference. So only memory of the calling thread's
- *       stack is read.
+ *       outwards, up to the first difference. If all inner return addresses are
+ *       unchanged, the next frame still exists. So only memory of the thread's stack is
+ *       read.
  *
  * The library loads libgcc_s, which contains the unwinder. Without libgcc_s, reports
  * have no call stacks.
@@ -63,8 +64,9 @@ struct known {
 struct owner {
 	uintptr_t thread;
 	/*
-	 * how often the library searched for the bounds. A search fails while the
-	 * thread runs on another stack; after TRIES searches the library usually gives up.
+	 * how often the library searched /proc/self/maps for the bounds. A search fails
+	 * while the thread runs on another stack. After TRIES searches the library
+	 * searches only if the stack may have grown.
 	 */
 	uint32_t nr_tries;
 	/* if `end` is 0, the bounds are not known */
@@ -464,8 +466,9 @@ static void find_span(uintptr_t sp, struct uaio_check_span *ret)
 	}
 	(void)sys_close(fd);
 	/*
-	 * Cut only the stack of another thread than the first: the first thread's stack
-	 * has a line of its own in /proc/self/maps.
+	 * The range of the first thread's stack needs no cut: /proc/self/maps has a
+	 * line for exactly this stack. A range with thread-local data is of another
+	 * thread.
 	 */
 	if (is_in(ret, uaio_check_me()))
 		cut_to_own(ret);

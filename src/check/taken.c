@@ -14,7 +14,8 @@
  * function has stored the pointer to a completion, it tells MemorySanitizer that this
  * pointer is initialised.
  *
- * A program without a checker pays for one call and two comparisons.
+ * If no checker is in the process, each interposed call costs one more call and two
+ * comparisons.
  *
  * Tested by test/run/checkers.py.
  */

@@ -14,8 +14,9 @@
  *   T2  What a thread does before it submits is ordered before what any thread does after it
  *       got a later completion of the same queue. Programs see completions by reading one
  *       word, the tail of the queue.
- *   T3  What a request does is ordered before what follows its completion: its fiber releases
- *       the tail. The thread that completes the request is not ordered after it.
+ *   T3  What a request does is ordered before what follows its completion: its fiber
+ *       releases the tail. The library's thread that completes the request is not
+ *       ordered after it, so no false order hides races.
  *   T4  What requests write is ordered before what later requests read: a file, a pipe or a
  *       socket may transport the bytes. (The sanitizer also treats all sockets as one.)
  *   T5  A thread switches to a fiber only under the fiber's lock, and with all signals blocked:
@@ -76,7 +77,9 @@ struct fiber {
 	uint32_t users; /* requests in flight */
 };
 
-/* Functions of ThreadSanitizer. If it is not in the process, acquire is NULL. */
+/*
+ * Functions of ThreadSanitizer. In a process without the sanitizer, `acquire` is NULL.
+ */
 static struct {
 	void (*acquire)(void *at);
 	void (*release)(void *at);
@@ -145,8 +148,8 @@ void uaio_tsan_load(void)
 static void free_fiber(struct fiber *fiber)
 {
 	/*
-	 * The sanitizer believes that the parent's thread is still on this fiber, so
-	 * the fiber cannot be freed.
+	 * The sanitizer believes that the parent's thread is still on this fiber, and
+	 * refuses to free the fiber. So forget the fiber.
 	 */
 	if (fiber->lock.word)
 		fiber->context = NULL;

@@ -25,14 +25,15 @@ struct uaio_outcome {
 	 */
 	int64_t res;
 	/*
-	 * If the request must wait for its file: how many readiness events (edges) the
-	 * file had before the attempt; 0: no attempt was made.
+	 * If the request must wait for its file: the file's count of readiness events
+	 * (edges) before the attempt. If the count has changed since, the request is
+	 * tried again. 0: no attempt was made.
 	 */
 	uint32_t edges;
 	/*
-	 * UAIO_RWF_ON_*, for a request on a stream: a call on a stream has no offset.
-	 * 0: the request is on a file of another kind, or the kind of file does not
-	 * matter to the operation.
+	 * UAIO_RWF_ON_*: the request is on a stream or socket, so its system call needs
+	 * no offset. 0: the request is on a file of another kind, or the kind of file
+	 * does not matter to the operation.
 	 */
 	uint32_t on;
 	struct uaio_found found;
@@ -70,10 +71,10 @@ static inline uint32_t uaio_call_flags(const struct uaio_file *file)
 }
 
 /*
- * Make the system call of sqe on a file of the kind that ret->on says. The file's entry
- * may have been reused for another file since ret->on was set (file.h, I2), so it is
- * not read here. Stored in *ret: when the call began and ended, and what it found out
- * about the socket.
+ * Make the system call of sqe on a file of the kind that ret->on says. Do not read the
+ * file's entry, as it may have been reused for another file since ret->on was set
+ * (file.h, I2). Stored in *ret: when the call began and ended, and what the call
+ * returned about the socket.
  * Return: the result of the call, which is not stored in *ret.
  */
 static inline int64_t uaio_call(const struct uaio_sqe *sqe,

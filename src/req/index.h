@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Index: finds requests of a queue's group (queue.h) by user_data, key or file
+ * Index: finds requests of a queue's group (queue.h) by user_data, by `key` (struct
+ * uaio_sqe) or by file
  *
  * A client that cancels one of 16 000 requests names the request by its user_data.
  * Without an index the canceller would compare all of them under the queue's lock. An
@@ -63,14 +64,15 @@ struct uaio_search {
 void uaio_indexes_init(void);
 
 /*
- * Return: the key to pass to a search by UAIO_INDEX_FILE that finds the requests of
- * file.
+ * Return: the key to pass to a search by UAIO_INDEX_FILE that finds the requests on
+ * `file`.
  */
 uint64_t uaio_index_key_of(const struct uaio_file *file);
 
 /*
- * Return: a list that contains all requests of group with that key, and perhaps others.
- * The caller holds the queue's lock as long as it uses the list.
+ * Return: a list that contains all requests of the group that match `key`, and perhaps
+ * some that do not match. The caller holds the queue's lock as long as it uses the
+ * list.
  */
 struct uaio_search uaio_index_search(struct uaio_group *group,
 				     enum uaio_index_by by, uint64_t key);

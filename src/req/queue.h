@@ -13,9 +13,9 @@
  *       wakes up may still read the queue, even if the queue was closed meanwhile.
  *   I2  A queue is open from uaio_queue_open_locked() until uaio_queue_close(). This
  *       period is one generation, with its own number. The number changes under the
- *       queue's lock at both ends. A thread compares the number under the lock. So it
- *       never waits, or is the leader, in a later generation than the one in which its
- *       call began.
+ *       queue's lock at both ends. A thread compares the number under the lock. So a
+ *       thread stops waiting, and being the leader, when the generation in which its
+ *       call began ends.
  *   I3  The queue's lock is the member `lock` of its group. The core calls post() of
  *       the sink with this lock held, so posts do not overlap. A waiting thread checks
  *       the sink and registers as a sleeper under this lock, so no completion is posted
@@ -89,8 +89,8 @@ struct uaio_ready {
 	/* number of threads that keep the queue from being freed */
 	uint32_t nr_pins;
 	/*
-	 * how often threads of the program, not the fallback thread, have completed
-	 * parked requests
+	 * how often threads of the program have completed parked requests: tells the
+	 * fallback thread whether the program attends to the queue itself
 	 */
 	uint32_t nr_attended;
 	uint32_t keepers; /* bits of enum uaio_keeper */
@@ -116,8 +116,8 @@ struct uaio_ready {
 	 */
 	struct list fresh;
 	/*
-	 * watches that a thread has taken from `fresh` without adding their file to the
-	 * epoll
+	 * watches whose requests a thread has tried, and whose file must still be added
+	 * to the epoll
 	 */
 	struct list unarmed;
 	/* watches whose file the epoll now refuses, or may refuse */
@@ -174,8 +174,8 @@ struct uaio_ready {
 	 */
 	uint32_t is_deceived;
 	/*
-	 * the thread that last put this queue on its list of queues to serve while it
-	 * sleeps, or last led the queue in such a sleep (attend.h)
+	 * a hint: the thread that shall lead this queue during its next poll() or
+	 * epoll_wait() (attend.h)
 	 */
 	const void *attender;
 };
@@ -219,7 +219,10 @@ struct uaio_group {
 	struct uaio_lock lock; /* rank GROUP */
 
 	/* under lock */
-	/* how many requests were ever created; compared with nr_queued (drain.h) */
+	/*
+	 * how many requests were ever created; less nr_queued (completed ones): the
+	 * requests in flight (drain.h)
+	 */
 	uint32_t nr_made;
 	/* the greatest number of requests that were in flight at the same time */
 	uint32_t peak;
@@ -247,7 +250,7 @@ struct uaio_group {
 	/* under page.c's lock */
 	struct list paged;
 	/*
-	 * atomic: number of requests that are PAGED (wait for pages), tried or not
+	 * atomic: number of requests that are PAGED (wait for pages of the page cache)
 	 */
 	uint32_t nr_paged;
 };

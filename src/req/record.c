@@ -169,8 +169,8 @@ void uaio_record_inline(struct uaio_live_block *stats,
 }
 
 /*
- * Describe the request as it was submitted: without the effect of earlier partial
- * calls, and of a delayed completion.
+ * Describe the request as it was submitted: earlier partial calls have changed its
+ * offset and length, and a delayed completion has changed its operation.
  */
 static void fill_in_whole(struct uaio_trace_record *record,
 			  const struct uaio_req *req)

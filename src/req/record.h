@@ -32,7 +32,7 @@ struct uaio_sqe;
 uint64_t uaio_record_name(struct uaio_live_block *stats, struct uaio_file *file,
 			  int fd);
 
-/* Return: the number that stands for file in records; 0: file has no number. */
+/* Return: the number that stands for `file` in records; 0: it has none. */
 static inline uint64_t uaio_record_file(const struct uaio_file *file)
 {
 	/*

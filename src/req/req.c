@@ -166,8 +166,9 @@ bool uaio_req_is_neutral(const struct uaio_req *req)
 	case UAIO_CLASS_TIMER: return true;
 	case UAIO_CLASS_READ: return op->ids == UAIO_OP_IDS_OF_FILE;
 	/*
-	 * The credentials of a write's caller matter: a socket may report them to the
-	 * receiver, and a write to a file clears its set-user-ID bit.
+	 * Not any thread may write: a socket may report the writer's credentials to the
+	 * receiver, and a write to a file by an unprivileged thread clears its
+	 * set-user-ID bit.
 	 */
 	case UAIO_CLASS_WRITE:
 		return req->file && !req->file->inode && !op->is_of_socket &&
@@ -180,7 +181,9 @@ enum uaio_former_need uaio_req_need(const struct uaio_req *req)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 
-	/* The credentials of the caller matter, since a file server sees them. */
+	/*
+	 * A file server sees the caller's credentials, so they must be the submitter's.
+	 */
 	if (uaio_req_inode(req) &&
 	    uaio_file_has(req->file, UAIO_FILE_F_REMOTE) &&
 	    op->class != UAIO_CLASS_POLL)

@@ -159,14 +159,14 @@ static_assert((int)UAIO_REQ_NR_STATES <= (int)UAIO_REQ_TRIED,
  * io_uring (driver.h). If the kernel hands a request back, a worker executes it.
  */
 enum uaio_req_native {
-	/* not submitted; or submitted with RWF_NOWAIT, and perhaps handed back */
+	/* not submitted, or with RWF_NOWAIT: then the kernel may have handed it back */
 	UAIO_KERNEL_HAS_NOT,
 	/*
-	 * submitted so that the kernel may wait for it, or handed back for good: no
-	 * thread submits the request to the kernel again
+	 * submitted without RWF_NOWAIT, or handed back by the kernel: no thread submits
+	 * the request to the kernel again
 	 */
 	UAIO_KERNEL_MAY_WAIT,
-	/* submitted to the kernel's AIO by a worker, so that the kernel may wait */
+	/* submitted to the kernel's AIO by a worker, without RWF_NOWAIT */
 	UAIO_KERNEL_BY_WORKER,
 	/* the kernel has executed the request, which is about to be completed */
 	UAIO_KERNEL_HAS_EXECUTED,
@@ -175,7 +175,7 @@ enum uaio_req_native {
 /* What an injected fault (fault.h) does to a request. */
 enum uaio_req_fault {
 	UAIO_REQ_SOUND,
-	/* the completion is delayed, or the request's memory is checked */
+	/* a fault rule, or a check of the request's memory, delays the completion */
 	UAIO_REQ_LATER,
 	/*
 	 * the fault rule has reduced the request's length; the rule may also delay the
@@ -191,7 +191,7 @@ enum uaio_in_chain {
 	UAIO_CHAIN_UNBEGUN,
 	/* did not start: an earlier request of the chain failed */
 	UAIO_CHAIN_CUT,
-	/* did not start: an earlier request with UAIO_LINK_QUIET failed */
+	/* as CUT, but the earlier request has UAIO_LINK_QUIET: post no completion */
 	UAIO_CHAIN_CUT_QUIETLY,
 };
 
@@ -266,8 +266,8 @@ struct uaio_req {
 	/* enum uaio_in_chain; written by chain.c and link.c */
 	uint8_t in_chain : 2;
 	/*
-	 * If the request is to wait for its file: how many readiness events (edges) the
-	 * file had before the try; 0: the request was not tried.
+	 * If the request is to wait for its file: the file's count of readiness events
+	 * (edges) before the try, to notice later events; 0: there was no try.
 	 */
 	uint32_t edges;
 	/* when the request stops waiting; 0: never */
@@ -277,7 +277,7 @@ struct uaio_req {
 	struct list link;
 	/*
 	 * For late.c and fault.c. `held` is always valid, the other members only if
-	 * fault is not 0.
+	 * `fault` is not 0.
 	 */
 	struct {
 		uint8_t held; /* enum uaio_req_held; under the queue's lock */
@@ -348,8 +348,8 @@ struct uaio_req {
 	/* when the submitting call began */
 	uint64_t submitted;
 	/*
-	 * when the submitting call, which could not complete the request, handed it
-	 * over to a later stage
+	 * when the submitting call, which could not complete the request, began to let
+	 * it wait or gave it to another thread
 	 */
 	uint64_t handed_over;
 	/* when the last system call of the request began; 0: no call was made */
@@ -380,8 +380,8 @@ static inline bool uaio_delays_exit(const struct uaio_file *file,
 
 /*
  * Return: whether req is on a fixed (registered) regular file and so uses the file's
- * descriptor until it is complete (file.h, I5). A request that is executed in parts, or
- * tried first, needs the same descriptor in each call.
+ * descriptor until it is complete (file.h, I5). The request may need several system
+ * calls, all on the same descriptor.
  */
 static inline bool uaio_req_uses_number(const struct uaio_req *req)
 {
@@ -506,8 +506,8 @@ bool uaio_req_is_neutral(const struct uaio_req *req);
 
 /*
  * Return: which credentials a system call of req depends on, if the program changes its
- * credentials (proc/former.h). A request that may wait for ever depends on none;
- * otherwise a change of credentials might have to wait for ever.
+ * credentials (proc/former.h). A request that may wait for ever counts as depending on
+ * none, as a change of credentials waits for requests that depend on them.
  */
 enum uaio_former_need uaio_req_need(const struct uaio_req *req);
 
@@ -530,7 +530,7 @@ static inline bool uaio_req_is_former(const struct uaio_req *req)
 /*
  * Begin a system call of req, with the credentials that it needs.
  * Return: 0: the caller makes the call, and then calls uaio_former_end(); -ECANCELED:
- * the thread cannot get the credentials, and the caller does neither.
+ * the thread cannot get the credentials, so the caller must not make the call.
  */
 static inline int uaio_req_begin_call(const struct uaio_req *req,
 				      struct uaio_former_call *call)

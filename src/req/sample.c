@@ -53,7 +53,7 @@ static void time_this(struct uaio_live_block *block, uint32_t nr_after)
 
 /*
  * Decide whether to time the current submission and the next ones. Called for the first
- * submission of a run, and for the submission that was drawn at random to be timed.
+ * submission of a run (sample.h, I1), and for the submission in the run that is timed.
  */
 void uaio_sample_draw(struct uaio_live_block *block)
 {

@@ -8,9 +8,9 @@
  * (`timed_until` of live/layout.h). Each thread also times its first UAIO_SAMPLE_FIRST
  * submissions, so that all times of a short program are known.
  *
- * I1  Unless a thread times all its submissions, it divides them into runs of
- *       UAIO_SAMPLE_EVERY. It times one submission of each run, chosen at random, and
- *       counts its times UAIO_SAMPLE_EVERY times in the histograms. So the expected
+ *   I1  Unless a thread times all its submissions, it divides them into runs of
+ *       UAIO_SAMPLE_EVERY. It times one submission of each run, chosen at random. This
+ *       submission counts UAIO_SAMPLE_EVERY times in the histograms. So the expected
  *       histogram is the same as if all submissions were timed, even if they follow a
  *       periodic pattern.
  *   I2  Each submission has a weight: how many times it counts in a histogram. Its

@@ -45,8 +45,9 @@ enum {
 	/* The request received data, and its socket has more data to receive. */
 	UAIO_COMPLETION_LEAVES = 1u << 3,
 	/*
-	 * The request is in a chain, or has waited for a drain. It had no file, or was
-	 * refused when it was to start.
+	 * The request failed before its execution: its file did not exist, or it was
+	 * refused when it was to start. Set only if it is in a chain or has waited for
+	 * a drain.
 	 */
 	UAIO_COMPLETION_UNBEGUN = 1u << 4,
 };
@@ -66,7 +67,10 @@ struct uaio_post {
 	unsigned nr;
 	/* the requests were completed inside the submitting call */
 	bool is_inline;
-	/* workers executed the requests, or the client has asked for workers */
+	/*
+	 * workers executed the requests, or the client has set IOSQE_ASYNC: io_uring's
+	 * eventfd may be notified only of such completions
+	 */
 	bool by_worker;
 	/*
 	 * bitwise OR of the words of all completions; 0: no completion has a word
@@ -150,8 +154,8 @@ struct uaio_sink {
 	int64_t (*cancelled)(const struct uaio_sqe *sqe);
 
 	/*
-	 * Return: the file that the front-end has registered in slot place, with a
-	 * reference; NULL: none. Called by any thread, without locks. For requests of
+	 * Return: the file that the front-end has registered in the slot `place`, with
+	 * a reference; NULL: none. Called by any thread, without locks. For requests of
 	 * chains (chain.h) it is called when they are submitted and when they start;
 	 * for requests with two files (args.h), when they start. NULL: no request of
 	 * the front-end needs this function.

@@ -159,7 +159,8 @@ void uaio_stats_init(void)
 static char *area(void)
 {
 	/*
-	 * relaxed: the kernel has cleared the memory to which this pointer points
+	 * relaxed: a thread that sees this pointer sees memory that the kernel has
+	 * cleared, so no store must be ordered before it
 	 */
 	char *here = load_relaxed(&all.area), *mine;
 

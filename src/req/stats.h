@@ -77,8 +77,8 @@ enum uaio_time {
 };
 
 /*
- * Further counts, mainly of O_DIRECT requests. They overlap with the counts of enum
- * uaio_way.
+ * Counts besides those of enum uaio_way, mainly of O_DIRECT requests. A request may
+ * count in both enums.
  */
 enum uaio_direct_count {
 	/* requests that were cut into segments (split.h) */
