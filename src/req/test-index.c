@@ -287,7 +287,11 @@ static bool count_asked(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* All eventfds share one inode, so the index cannot distinguish their requests. */
+/*
+ * All eventfds share one inode, so a search by inode finds the requests of all. But the
+ * library queries the kernel for duplicates only if the canceller's descriptor itself
+ * has no request.
+ */
 static void a_descriptor_with_a_request_is_compared_with_no_other(void **state)
 {
 	enum { NR = 200 };
@@ -447,8 +451,8 @@ static void memory_is_refused(void **state)
 	assert_older_are_cancelled();
 	unit_hook(NULL);
 	/*
-	 * A thread needs memory to sleep, and this thread may sleep from here on. So
-	 * the hook no longer refuses memory.
+	 * Memory is available again, because this thread may sleep from here on, and
+	 * needs memory to sleep.
 	 */
 	assert_younger_wait();
 	cancel_all();

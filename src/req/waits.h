@@ -22,7 +22,7 @@
  *       marks the request, and waits until it is complete. When the try is over, the
  *       trying thread finds the mark under the lock. If the try would have blocked, the
  *       thread completes the request as cancelled. After posting the event, the trying
- *       thread notifies the canceller. So no thread has to wait for a canceller.
+ *       thread notifies the canceller.
  *   I4  A thread that tries a multishot request posts completions during the try. A post
  *       may complete other requests, and start requests that cancel others. If such a
  *       thread cancels, it must not wait for a request that is being tried: two such
@@ -53,8 +53,8 @@ enum uaio_cancel {
 	 */
 	UAIO_CANCEL_ASKED,
 	/*
-	 * The request is being tried, and nobody will be notified when it is complete.
-	 * It is marked unless marks_none is set (I4).
+	 * The request is being tried, and no canceller will be notified when it is
+	 * complete. It is marked unless marks_none is set (I4).
 	 */
 	UAIO_CANCEL_MARKED,
 };
@@ -109,11 +109,11 @@ struct uaio_wait_ops {
 	bool (*may_await)(const struct uaio_req *req);
 
 	/*
-	 * The descriptor of file, a regular file, is being closed, and file->is_closing
-	 * is set. Make sure that no request of file is in this state, or is being tried
-	 * on the descriptor. Append requests that can start to ret_startable, oldest
-	 * first. May sleep. NULL: the closing thread waits for these requests, or
-	 * executes those that take() returns.
+	 * The descriptor of a regular file is being closed, and file->is_closing is
+	 * set. Make sure that no request on this file is in this state, or is being
+	 * tried on the descriptor. Append requests that can start to ret_startable,
+	 * oldest first. May sleep. NULL: the closing thread waits for these requests,
+	 * or executes those that take() returns.
 	 */
 	void (*give_up)(struct uaio_file *file, struct list *ret_startable);
 };
@@ -180,7 +180,7 @@ uaio_try_end_locked(struct uaio_req *req, enum uaio_req_state state)
 
 /*
  * Cancel a request that is being tried. The calling thread is itself trying a request,
- * and is posting one of this request's results (I4).
+ * and cancels while it posts a result of its own request (I4).
  */
 enum uaio_cancel uaio_try_mark_locked(struct uaio_req *req,
 				      struct uaio_canceller *canceller);
