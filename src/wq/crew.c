@@ -231,14 +231,20 @@ void uaio_wq_hold(void)
 
 bool uaio_wq_is_of_my_domain(const struct uaio_work *work)
 {
-	/* relaxed: the domain does not change while the item's request is enlisted */
+	/*
+	 * relaxed: the crew's domain does not change while the crew counts the item's
+	 * request (wq.h, C2)
+	 */
 	return load_relaxed(&uaio_wq_crews[work->crew].domain) ==
 	       uaio_identity_domain();
 }
 
 bool uaio_wq_is_of(const struct uaio_work *work, uint32_t identity)
 {
-	/* relaxed: the identity does not change while the item's request is enlisted */
+	/*
+	 * relaxed: the crew's identity does not change while the crew counts the item's
+	 * request (wq.h, C2)
+	 */
 	return load_relaxed(&uaio_wq_crews[work->crew].identity) == identity;
 }
 

@@ -38,9 +38,10 @@ static unsigned count_busy_locked(const struct uaio_wq_account *account,
 			container_of(pos, struct uaio_worker, node);
 
 		/*
-		 * relaxed, both: if busy_since_ns is old, the worker has just returned
-		 * from its call, and looks for work itself. device is not old: the
-		 * worker writes it before it sets busy_since_ns under the lock.
+		 * relaxed, both: if this reads an old busy_since_ns, the worker has
+		 * just returned from its call, and looks for work itself. `device` is
+		 * up to date: the worker writes it before it sets busy_since_ns under
+		 * the lock.
 		 */
 		if (!load_relaxed(&worker->busy_since_ns))
 			continue;

@@ -8,8 +8,8 @@
 #include "wq/wqint.h"
 
 /*
- * Find the account's workers whose called_on equals `on`. Store their thread ids in
- * ret_tids from index nr on, but only below index max.
+ * Find the account's workers that are in a system call on the file `on`. Store their
+ * thread ids in ret_tids from index nr on, but only below index max.
  * Return: nr plus the number of such workers.
  */
 static unsigned add_callers(struct uaio_wq_account *account, const void *on,
@@ -48,8 +48,8 @@ unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max)
 }
 
 /*
- * Wake all workers: because of new limits, a worker may have to become a fixed worker,
- * or to end.
+ * Wake all workers: because of new limits, a worker may have to become fixed (one that
+ * does not end when it is idle), or to end.
  */
 static void apply_and_unlock(struct uaio_wq_account *account)
 {

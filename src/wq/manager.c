@@ -157,9 +157,9 @@ static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
 	uaio_wq_ensure_locked(account, &calls);
 	nr_left = account->nr_workers;
 	/*
-	 * is_manager_told is still set, and while the manager exists, only the manager
-	 * resets it. So if there are no workers, the manager runs items itself (help())
-	 * until none is queued, even if the limit is 0 by now.
+	 * is_manager_told stays set, so the manager does not sleep while items are
+	 * queued. If there are no workers, it runs the items itself (help()), even if
+	 * the limit is 0 by now.
 	 */
 	uaio_wq_unlock(account);
 	(void)uaio_wq_deliver(account, &calls);
@@ -272,8 +272,8 @@ static bool await_call(struct uaio_wq_crew *crew)
 }
 
 /*
- * Sleep for a fixed time. No thread calls the manager meanwhile, since is_manager_told
- * is set.
+ * Sleep for a fixed time. No thread wakes the manager meanwhile: as is_manager_told is
+ * set, threads know that the manager has been called.
  */
 static void pause_ns(int64_t ns)
 {
@@ -384,8 +384,8 @@ static bool is_starved_locked(const struct uaio_wq_account *account,
 		return false;
 	oldest = container_of(account->public.next, struct uaio_work, link);
 	/*
-	 * relaxed: the result is only a hint, so the count may be old. If there are no
-	 * workers, the manager should be creating one.
+	 * relaxed: the result is only a hint, so the count may be old. Without workers
+	 * an item also starves, as the manager should have created one.
 	 */
 	return now - oldest->queued_ns > UAIO_WQ_STARVED_NS &&
 	       (load_relaxed(&account->nr_searching) || !account->nr_workers);

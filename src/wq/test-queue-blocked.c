@@ -326,9 +326,9 @@ static void a_saturated_account_does_not_delay_the_other(void **state)
 }
 
 /*
- * To complete a short item, a worker makes a call that may block. If the worker is
- * just about to run an item that may block, it counts as blocked already. The library
- * must not count it twice.
+ * A worker completes a short item by a call that may block. If the worker's next item
+ * may block, too, the library has already counted the worker as blocked, and must not
+ * count it again.
  */
 /* what uaio_wq_blocks() returned: whether it has counted the worker as blocked */
 static bool has_counted;

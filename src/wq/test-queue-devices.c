@@ -95,8 +95,8 @@ static void items_of_other_devices_run(void **state)
 }
 
 /*
- * Items of the device that are queued later must go to the end of the device's list,
- * and wake no worker.
+ * After a device has hung, further items of this device must go to the end of the
+ * device's list, and wake no worker.
  */
 static int later_items(void)
 {

@@ -151,8 +151,8 @@ static unsigned meet_the_helper(unsigned n)
 static int queue_as_the_helper_gets_a_worker(void)
 {
 	/*
-	 * To save time test only every fifth instruction; each step of the code that
-	 * matters is longer.
+	 * To save time test only every fifth instruction: each step of the code that
+	 * matters has more than five instructions.
 	 */
 	enum { STRIDE = 5 };
 	unsigned nr = 0;

@@ -57,7 +57,7 @@ static bool watch_writes(long nr, const long args[6], long *ret_res)
 	if (add_seq_cst(&file->nr_inside, 1) != 0)
 		add_seq_cst(&nr_breaches, 1);
 	/*
-	 * turn may be larger than next, because cancelled writes are not executed.
+	 * `turn` may be larger than `next`, because cancelled writes are not executed.
 	 */
 	turn = (uint32_t)(args[3] / SIZE);
 	if (turn < load_seq_cst(&file->next))
@@ -141,8 +141,8 @@ static int write_beside(void)
 {
 	start(FILES);
 	/*
-	 * The gate stops writes to the last file, so the hook must not check that
-	 * file.
+	 * The gate stops writes to the last file. So exclude this file from the files
+	 * whose order the test checks.
 	 */
 	nr_files--;
 	unit_gate_close(files[FILES - 1].fd);

@@ -332,8 +332,8 @@ static void assert_all_sleep(void)
 }
 
 /*
- * After short items workers spin (poll without sleeping) for more. They must sleep
- * soon.
+ * After short items workers spin: they poll for further items without sleeping. If none
+ * comes, they must sleep soon.
  */
 static int rest_after_quick_items(void)
 {
@@ -351,8 +351,8 @@ static int rest_after_quick_items(void)
 }
 
 /*
- * Each running item blocks a worker: first one worker less than the limit allows, then
- * all that it allows, while more items wait. In both cases the manager must sleep, too.
+ * Items block all workers that the limit allows except one, then all workers while more
+ * items wait. In both cases the manager must sleep, too.
  */
 static int rest_while_blocked(void)
 {

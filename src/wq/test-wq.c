@@ -163,7 +163,10 @@ static void no_more_workers_for_files_than_allowed(void **state)
 	unit_close(fd);
 }
 
-/* Requests that are submitted one after another need only one or two workers. */
+/*
+ * If each request is submitted after the completion of the one before, one or two
+ * workers suffice.
+ */
 static int a_chain_of_requests(void)
 {
 	int fd;
@@ -193,8 +196,8 @@ static void one_request_at_a_time_needs_few_workers(void **state)
 }
 
 /*
- * How many signals a thread had not blocked when it executed a read. The library's
- * workers should block all signals.
+ * In all reads together: how many signals the reading thread had not blocked. The
+ * library's workers should block all signals.
  */
 static uint32_t nr_open; /* atomic */
 

@@ -16,7 +16,7 @@ enum {
 	IDLE_MS = 5000,
 	/*
 	 * The account records the smallest number of idle workers (least_idle) in each
-	 * period of this length.
+	 * period of this length. That number of workers may end in the next period.
 	 */
 	LEAST_NS = 100000000,
 	/*

@@ -44,9 +44,9 @@ struct uaio_worklist {
 	 * under the account's lock: for is_stale_locked() (wq.c), which finds out
 	 * whether the owner runs
 	 */
-	/* head when the list was last inspected */
+	/* value of `head` when the list was last inspected */
 	uint64_t seen_head;
-	/* since when head has been seen_head */
+	/* since when `head` has had the value seen_head */
 	int64_t seen_ns;
 
 	alignas(64) struct uaio_work *slots[UAIO_WORKLIST_SLOTS]; /* atomic */
@@ -80,9 +80,9 @@ static inline uint64_t uaio_worklist_count(const struct uaio_worklist *list)
 }
 
 /*
- * Put work in the list, which has room. *ret_slot is set before the item is in the
- * slot, since another thread may take the item at once. Context: the account's lock is
- * held.
+ * Put the item `work` in the list. The caller knows that the list has room. *ret_slot
+ * is set before the item is in the slot, since another thread may take the item at
+ * once. Context: the account's lock is held.
  */
 static inline void uaio_worklist_put(struct uaio_worklist *list,
 				     struct uaio_work *work,
@@ -144,7 +144,8 @@ static inline bool uaio_worklist_has_room(const struct uaio_worklist *list,
 }
 
 /*
- * Remove work if it is still in slot. Return: true if so; then the caller owns work.
+ * Remove the item `work` from the slot. Return: whether it was still there; if so, the
+ * caller owns the item.
  */
 static inline bool uaio_worklist_remove(struct uaio_work **slot,
 					struct uaio_work *work)

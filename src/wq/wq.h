@@ -63,7 +63,8 @@
  *       creates the workers.
  *   C2  While a request is enlisted, the crew's manager does not end, and the crew serves
  *       no other identity.
- *   C3  As soon as a thread may change its credentials, crew 0's manager does not end.
+ *   C3  Once a thread may change its credentials, crew 0's manager does not end,
+ *       because a thread with other credentials cannot create it again (C1).
  *
  * test/model/wq.pml is a model of the lists, of sleeping and of waking. [step: ...] in a
  * comment names a step of the model.
@@ -108,7 +109,10 @@ struct uaio_work {
 
 	/* under the account's lock */
 	bool is_public;
-	/* the item is in the list of its device (I7) */
+	/*
+	 * the item is in the list of its device, as the device occupies too many
+	 * workers (I7)
+	 */
 	bool is_held;
 
 	/*
@@ -129,9 +133,9 @@ struct uaio_work {
  */
 struct uaio_wq_ops {
 	/*
-	 * Run work, and complete it. If work may block, run() calls uaio_wq_returned()
-	 * after its system call, before any thread can see the completion. Context: a
-	 * worker or the manager, which holds no lock.
+	 * Run the item `work`, and complete it. If the item may block, run() calls
+	 * uaio_wq_returned() after its system call, before any thread can see the
+	 * completion. Context: a worker or the manager, which holds no lock.
 	 */
 	void (*run)(struct uaio_work *work, struct uaio_worker *worker);
 
@@ -148,10 +152,10 @@ struct uaio_wq_ops {
 	void (*refuse)(struct uaio_work *work);
 
 	/*
-	 * Return: whether the submitter must execute work itself, and not queue it.
-	 * This is so if a thread in exit or exec waits for the work's request. That
-	 * thread has searched the queue for work, or is about to, and cannot wait for a
-	 * worker. Context: the account's lock is held.
+	 * Return: whether the submitter must execute the item itself, and not queue it.
+	 * This is so if a thread in exit or exec waits for the item's request. That
+	 * thread has searched the queue for such items, or is about to, and cannot wait
+	 * for a worker. Context: the account's lock is held.
 	 */
 	bool (*is_awaited)(const struct uaio_work *work);
 };
@@ -215,7 +219,10 @@ struct uaio_worker {
 	 * atomic: the device of the worker's present or most recent item that may block
 	 */
 	uint32_t device;
-	/* atomic: argument of uaio_wq_calls(); or NULL */
+	/*
+	 * atomic: stands for the file of the worker's present call (uaio_wq_calls());
+	 * or NULL
+	 */
 	const void *called_on;
 	uint32_t tid; /* the thread's id */
 	/*
@@ -256,16 +263,16 @@ static inline void uaio_wq_delist(unsigned crew)
 		uaio_wq_delist_slowly(crew);
 }
 
-/* Return: whether the crew that executes work has this identity. */
+/* Return: whether the crew that executes the item has this identity. */
 bool uaio_wq_is_of(const struct uaio_work *work, uint32_t identity);
 
 /*
  * Return: whether this thread's domain (identity.h, I2) is that of the crew that
- * executes work.
+ * executes the item.
  */
 bool uaio_wq_is_of_my_domain(const struct uaio_work *work);
 
-/* Return: whether the crew that executes work has this thread's identity. */
+/* Return: whether the crew that executes the item has this thread's identity. */
 static inline bool uaio_wq_is_mine(const struct uaio_work *work)
 {
 	return likely(!uaio_identities_are_many()) ||
@@ -285,8 +292,8 @@ void uaio_wq_hold(void);
 void uaio_wq_init(const struct uaio_wq_ops *ops);
 
 /*
- * Put work into the handover, to be queued at the end of the submission. From now on
- * the queue owns work.
+ * Put the item into the handover, to be queued at the end of the submission. From now
+ * on the queue owns the item.
  */
 static inline void uaio_wq_add(enum uaio_account account,
 			       struct uaio_work *work,
@@ -317,10 +324,10 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 			       const void *arg);
 
 /*
- * Remove work from the queue. The caller makes sure that the memory of work stays
+ * Remove the item from the queue. The caller makes sure that the item's memory stays
  * valid.
- * Return: true if work was queued; then the caller owns it. False: a worker has taken
- * it.
+ * Return: true if the item was queued; then the caller owns it. False: a worker has
+ * taken it.
  */
 bool uaio_wq_cancel(enum uaio_account account, struct uaio_work *work);
 
@@ -424,9 +431,9 @@ int uaio_wq_limit_fixed(enum uaio_account account,
 /* Parameters that benchmarks and tests vary. */
 enum uaio_wq_placement {
 	UAIO_PLACE_PUBLIC, /* no private lists */
-	/* each item to the private list of the next fixed worker, in turn */
+	/* each item goes to the private list of the next fixed worker, in turn */
 	UAIO_PLACE_ROUND_ROBIN,
-	/* short items to the private list of a fixed worker that is awake */
+	/* short items go to the private list of a fixed worker that is awake */
 	UAIO_PLACE_PACKED,
 };
 
@@ -463,7 +470,8 @@ struct uaio_wq_counters {
 	/* of nr_queued: items that wait in lists of devices (I7) */
 	unsigned nr_held;
 	/*
-	 * includes a cancelled private item until head has passed its slot (worklist.h)
+	 * a cancelled item of a private list counts until the list's `head` has passed
+	 * its slot (worklist.h)
 	 */
 	unsigned nr_queued;
 };

@@ -125,12 +125,15 @@ struct uaio_wq_crew {
 	struct uaio_wq_account accounts[UAIO_NR_ACCOUNTS];
 	struct uaio_wq_manager manager;
 
-	/* atomic: the crew's, which change under crews_lock (crew.c) */
+	/*
+	 * atomic: the identity and domain of the crew's threads; they change under
+	 * crews_lock (crew.c)
+	 */
 	uint32_t identity;
 	uint32_t domain;
 	/*
-	 * how many requests are enlisted. Crew 0 does not count requests: there 1 means
-	 * that its manager must not end
+	 * how many uncompleted requests belong to the crew. Crew 0 does not count
+	 * requests: there 1 means that its manager must not end
 	 */
 	uint32_t nr_enlisted;
 };
@@ -198,7 +201,7 @@ void uaio_wq_grant_locked(struct uaio_wq_account *account, unsigned nr,
 unsigned uaio_wq_need_locked(struct uaio_wq_account *account);
 
 /*
- * Return: whether another worker must be created: need is not 0, or fixed workers are
+ * Return: whether another worker must be created: `need` is not 0, or fixed workers are
  * missing, and the limit allows one.
  */
 bool uaio_wq_lacks_workers_locked(const struct uaio_wq_account *account,
@@ -206,7 +209,7 @@ bool uaio_wq_lacks_workers_locked(const struct uaio_wq_account *account,
 
 /*
  * Make sure that workers will take all queued items (I2 of wq.h): grant credits to idle
- * workers. If that is not enough, note in calls that the manager must be called.
+ * workers. If that is not enough, note in *calls that the manager must be called.
  */
 void uaio_wq_ensure_locked(struct uaio_wq_account *account,
 			   struct uaio_wq_calls *calls);
@@ -257,11 +260,11 @@ bool uaio_wq_is_open_locked(const struct uaio_wq_account *account,
 
 /* device.c: how many workers one device may occupy */
 void uaio_wq_devices_init(struct uaio_wq_account *account);
-/* Return: whether work may occupy a worker now (I7). */
+/* Return: whether the item may occupy a worker now (I7). */
 bool uaio_wq_may_start_locked(const struct uaio_wq_account *account,
 			      const struct uaio_work *work);
 /*
- * Put work in the list of its device.
+ * Put the item in the list of its device.
  * Return: false if all lists belong to other devices.
  */
 bool uaio_wq_hold_locked(struct uaio_wq_account *account,
