@@ -185,8 +185,8 @@ void uaio_check_pass(uintptr_t from, uintptr_t to);
 
 /*
  * A request has completed, and the calling thread is about to call a function of the
- * program for it. uaio_check_notified() also marks the argument of that function as
- * initialised for MemorySanitizer.
+ * program for it: order all completed requests before this call. uaio_check_notified()
+ * also marks the argument of that function as initialised for MemorySanitizer.
  */
 void uaio_check_notified(void);
 

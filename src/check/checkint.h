@@ -149,7 +149,10 @@ extern struct uaio_check_table uaio_checked;
 /* Return: new memory, which is never unmapped; or NULL. */
 void *uaio_check_map(size_t bytes);
 
-/* Return: false if the kernel refuses memory. */
+/*
+ * Called each time the library starts: empty the table of records. Return: false if the
+ * kernel refuses memory.
+ */
 bool uaio_check_records_init(void);
 
 static inline void uaio_check_lock(void)
@@ -210,7 +213,8 @@ void uaio_check_reported(uintptr_t at);
 void uaio_check_race_submit(uint8_t op, uintptr_t tail);
 
 /*
- * The request of sqe begins to use its memory. record: the record of this request.
+ * Make the accesses of sqe's request known to the race checker, which may report a
+ * race. record: the record of this request.
  */
 void uaio_check_race_begin(const struct uaio_sqe *sqe,
 			   struct uaio_check_record *record);
@@ -258,7 +262,9 @@ bool uaio_check_is_header(const struct uaio_sqe *sqe, uintptr_t at);
  */
 bool uaio_check_hash(uintptr_t at, size_t bytes, uint64_t *seed);
 
-/* index.c: finds pieces of memory by address. The caller holds the lock. */
+/*
+ * index.c: finds pieces of memory by address. The caller holds the lock of rank CHECK.
+ */
 
 void uaio_check_index_init(void);
 void uaio_check_index_add(struct uaio_check_part *part);
@@ -356,7 +362,7 @@ struct uaio_check_span uaio_check_my_stack(uintptr_t sp);
 
 /*
  * provided.c: buffers that io_uring requests may choose. The caller does not hold the
- * lock.
+ * lock of rank CHECK.
  */
 
 void uaio_check_provided_init(void);

@@ -61,7 +61,7 @@ static const char *const kinds[] = {
 };
 
 static struct {
-	/* rank STACKS: while holding it, a thread acquires no other lock */
+	/* rank STACKS: a thread that holds this lock acquires no other */
 	struct uaio_lock lock;
 
 	/* under the lock: hashes of places for which there was a report */

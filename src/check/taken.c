@@ -47,7 +47,8 @@ __attribute__((constructor)) static void load(void)
 }
 
 /*
- * The calling thread has got completions. at: the word that it read to find them.
+ * Tell the checkers that the calling thread has got completions. at: the word that it
+ * read to find them.
  */
 static void take(const void *at)
 {
@@ -213,7 +214,10 @@ ssize_t aio_return(struct aiocb *aiocb)
 	return ret;
 }
 
-/* The calling thread has found out which requests of the list are complete. */
+/*
+ * Tell the checkers that the calling thread knows which requests of the list are
+ * complete.
+ */
 static void take_list(const struct aiocb *const list[], int nr)
 {
 	for (int i = 0; i < nr; i++)

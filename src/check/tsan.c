@@ -143,7 +143,7 @@ void uaio_tsan_load(void)
 }
 
 /*
- * In a child of fork(): free a fiber that a thread of the parent may have been using.
+ * In a child of fork(): mark a fiber as unused, which the parent may have been using.
  */
 static void free_fiber(struct fiber *fiber)
 {

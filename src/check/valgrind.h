@@ -13,7 +13,7 @@
 enum {
 	UAIO_RUNNING_ON_VALGRIND = 0x1001,
 
-	/* The numbers of a tool's requests begin here. */
+	/* The numbers of a tool's client requests begin here. */
 	UAIO_OF_MEMCHECK = 'M' << 24 | 'C' << 16,
 	UAIO_OF_HELGRIND = 'H' << 24 | 'G' << 16,
 	UAIO_OF_DRD = 'D' << 24 | 'R' << 16,

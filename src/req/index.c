@@ -77,8 +77,8 @@ static uint32_t hash(uint64_t key)
 uint64_t uaio_index_key_of(const struct uaio_file *file)
 {
 	/*
-	 * relaxed: while the caller has a reference to file, the struct is not reused
-	 * for another file
+	 * relaxed: while the caller has a reference to the file, its struct is not
+	 * reused for another file
 	 */
 	return load_relaxed(&file->ino) + load_relaxed(&file->dev) * 31;
 }
@@ -231,7 +231,7 @@ static void remove_from(struct table *table, struct uaio_req *req)
 	table->nr--;
 }
 
-/* Make the buckets of a new table, and add the nr requests of group. */
+/* Make the buckets of a new table, and add the group's nr requests. */
 static void make(struct table *table, struct uaio_group *group, uint32_t nr)
 {
 	uint32_t bucket = 0;

@@ -127,7 +127,7 @@ struct uaio_ready {
 	 * ready for one thread but not for another (UAIO_FILE_F_PERSONAL)
 	 */
 	struct list personal;
-	/* a thread tries the requests of the kicked watches */
+	/* a thread is trying the requests of the kicked watches */
 	bool is_draining;
 	/* requests with a timeout, by expiry time (timer.h) */
 	struct heap timed;
@@ -283,10 +283,10 @@ struct uaio_queue {
 
 	/*
 	 * Set by the front-end, immutable while the queue is open. If is_makers is set,
-	 * the workers of crew execute the requests with the credentials of the queue's
-	 * maker, the thread that made the queue. (A crew is a set of workers with the
-	 * same credentials.) Otherwise requests are executed with the credentials of
-	 * their submitter.
+	 * the workers of `crew` execute the requests with the credentials of the
+	 * queue's maker, the thread that made the queue. (A crew is a set of workers
+	 * with the same credentials.) Otherwise requests are executed with the
+	 * credentials of their submitter.
 	 */
 	bool is_makers;
 	uint16_t crew;

@@ -24,9 +24,10 @@ struct uaio_req;
 struct uaio_sqe;
 
 /*
- * Write the name of file, open as fd, for tracers that do not know it yet (ring.h, I6).
- * Called when a request on the file is submitted. If the program closes fd meanwhile,
- * and opens another file, the name may be that of the other file.
+ * Write the file's name for tracers that do not know it yet (ring.h, I6). fd: a
+ * descriptor of the file. Called when a request on the file is submitted. If the
+ * program closes fd meanwhile, and opens another file, the name may be that of the
+ * other file.
  * Return: the number that stands for the file in records; 0: none, as nobody traces.
  */
 uint64_t uaio_record_name(struct uaio_live_block *stats, struct uaio_file *file,

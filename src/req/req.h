@@ -126,7 +126,7 @@ enum uaio_req_state {
 	UAIO_REQ_FREE,
 	UAIO_REQ_PREPPED,
 	UAIO_REQ_RUNNING,
-	/* In the states from here on, a request waits; waits.h has a row for each. */
+	/* From here on: states in which a request waits. Each has functions: waits.h */
 	/* the request waits for older requests on its inode */
 	UAIO_REQ_ORDERED,
 	/* waits for a worker, in an account (list) of the work queue */

@@ -85,7 +85,7 @@ enum uaio_direct_count {
 	UAIO_DIRECT_CUT,
 	/* segments of these requests */
 	UAIO_DIRECT_SEGMENTS,
-	/* requests that were executed through a copy (bounce.h) */
+	/* misaligned requests that were executed through an aligned copy (bounce.h) */
 	UAIO_DIRECT_BOUNCED,
 	/* requests that the kernel's own AIO executed (native.h) */
 	UAIO_DIRECT_KERNEL,

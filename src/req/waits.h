@@ -211,7 +211,7 @@ uaio_try_cancel_locked(struct uaio_req *req, enum uaio_req_state state,
 
 /*
  * Notify the canceller that a request which it marked is complete. This is the last
- * access to canceller. canceller: may be NULL.
+ * access to *canceller. canceller: may be NULL.
  */
 void uaio_canceller_tell(struct uaio_canceller *canceller, bool was_cancelled);
 

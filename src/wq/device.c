@@ -24,7 +24,7 @@ void uaio_wq_devices_init(struct uaio_wq_account *account)
 }
 
 /*
- * Return: how many workers are in calls on device; *ret_nr_busy: in calls on any
+ * Return: how many workers are in calls on this device; *ret_nr_busy: in calls on any
  * device.
  */
 static unsigned count_busy_locked(const struct uaio_wq_account *account,

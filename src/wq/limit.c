@@ -21,10 +21,10 @@ static unsigned add_callers(struct uaio_wq_account *account, const void *on,
 			container_of(pos, struct uaio_worker, node);
 
 		/*
-		 * [MB:called-on] The caller has loaded the file's refs before. If refs
-		 * no longer counts a request, called_on no longer shows its call. Pairs
-		 * with uaio_wq_calls(). [MB:native-closing] seq_cst: pairs with
-		 * uaio_wq_calls_seq_cst().
+		 * [MB:called-on] The caller has loaded the file's refs before. If
+		 * `refs` no longer counts a request, called_on no longer shows this
+		 * request's call. Pairs with uaio_wq_calls(). [MB:native-closing]
+		 * seq_cst: pairs with uaio_wq_calls_seq_cst().
 		 */
 		if (load_seq_cst(&worker->called_on) != on)
 			continue;

@@ -278,9 +278,9 @@ static int idle_away(void)
 			return 2;
 		unit_hook(items_hurry);
 		/*
-		 * Workers that fell asleep before the hook was set sleep without it.
-		 * These requests wake them, so that all workers sleep with the hook
-		 * later.
+		 * The hook lets a sleeping worker end at once, but has no effect on
+		 * workers that sleep already. These requests wake them, so that they
+		 * sleep with the hook later.
 		 */
 		ret = mixed_work(40);
 		if (ret)

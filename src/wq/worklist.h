@@ -65,8 +65,8 @@ static inline void uaio_worklist_init(struct uaio_worklist *list)
 }
 
 /*
- * Return: at least the number of items in the list. A cancelled item counts until head
- * has passed its slot.
+ * Return: at least the number of items in the list. A cancelled item counts until
+ * `head` has passed its slot.
  */
 static inline uint64_t uaio_worklist_count(const struct uaio_worklist *list)
 {
@@ -132,7 +132,10 @@ static inline struct uaio_work *uaio_worklist_take(struct uaio_worklist *list)
 	}
 }
 
-/* Return: whether the list has room. Context: the account's lock is held. */
+/*
+ * Return: whether the list has fewer than `limit` items. Context: the account's lock is
+ * held.
+ */
 static inline bool uaio_worklist_has_room(const struct uaio_worklist *list,
 					  uint64_t limit)
 {

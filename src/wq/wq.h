@@ -177,7 +177,7 @@ struct uaio_handover {
 	 * requests
 	 */
 	uint32_t nr_others;
-	struct list others; /* others is uninitialised if nr_others is 0 */
+	struct list others; /* `others` is uninitialised if nr_others is 0 */
 };
 
 static inline void uaio_handover_init(struct uaio_handover *handover)
@@ -230,7 +230,7 @@ struct uaio_worker {
 	 * (uaio_thread_follow())
 	 */
 	uint32_t nr_binds;
-	/* under the lock: in the account's list of workers */
+	/* node in the account's list of workers, under the lock */
 	struct list node;
 };
 

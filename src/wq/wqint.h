@@ -96,7 +96,7 @@ struct uaio_wq_account {
 	/* the smallest nr_idle since least_since_ns */
 	unsigned least_idle;
 	int64_t least_since_ns;
-	/* how many workers were not needed, and have not ended yet */
+	/* how many more workers may end, because the last period did not need them */
 	unsigned nr_surplus;
 
 	unsigned max_workers;
