@@ -146,8 +146,8 @@ void uaio_asan_report(uintptr_t pc, uintptr_t at, size_t bytes,
 
 /*
  * uaio_tsan_load(): called when the library is loaded; looks up the sanitizer's
- * functions. uaio_tsan_init(): called each time the library starts; frees fibers
- * (uaio_tsan_begin()) of a parent process.
+ * functions. uaio_tsan_init(): called each time the library starts; marks the fibers
+ * (uaio_tsan_begin()) of a parent process as unused.
  */
 void uaio_tsan_load(void);
 void uaio_tsan_init(void);

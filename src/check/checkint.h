@@ -62,9 +62,9 @@ struct uaio_check_part {
 	bool was_undefined;
 	/*
 	 * memcheck.c only: the state at the submission. has_byte_before: the program
-	 * could access the byte before the memory; is_block: the memory is at the begin
-	 * of an allocated block. If this is no longer true at the completion, the
-	 * program has freed the memory.
+	 * could access the byte before the memory; is_block: the memory is at the
+	 * beginning of an allocated block. If this is no longer true at the completion,
+	 * the program has freed the memory.
 	 */
 	bool has_byte_before, is_block;
 	/*
@@ -150,8 +150,8 @@ extern struct uaio_check_table uaio_checked;
 void *uaio_check_map(size_t bytes);
 
 /*
- * Called each time the library starts: empty the table of records. Return: false if the
- * kernel refuses memory.
+ * Called each time the library starts: empty the table of records.
+ * Return: false if the kernel refuses memory.
  */
 bool uaio_check_records_init(void);
 

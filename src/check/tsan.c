@@ -148,8 +148,8 @@ void uaio_tsan_load(void)
 static void free_fiber(struct fiber *fiber)
 {
 	/*
-	 * The sanitizer believes that the parent's thread is still on this fiber, and
-	 * refuses to free the fiber. So forget the fiber.
+	 * The sanitizer believes that the parent's thread is still on this fiber, so
+	 * the fiber can be neither used nor freed. Forget the fiber.
 	 */
 	if (fiber->lock.word)
 		fiber->context = NULL;

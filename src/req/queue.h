@@ -220,8 +220,8 @@ struct uaio_group {
 
 	/* under lock */
 	/*
-	 * how many requests were ever created; less nr_queued (completed ones): the
-	 * requests in flight (drain.h)
+	 * how many requests were ever created; less nr_queued (completed ones) and the
+	 * requests that a drain holds: the requests in flight (drain.h)
 	 */
 	uint32_t nr_made;
 	/* the greatest number of requests that were in flight at the same time */

@@ -166,9 +166,9 @@ bool uaio_req_is_neutral(const struct uaio_req *req)
 	case UAIO_CLASS_TIMER: return true;
 	case UAIO_CLASS_READ: return op->ids == UAIO_OP_IDS_OF_FILE;
 	/*
-	 * Not any thread may write: a socket may report the writer's credentials to the
-	 * receiver, and a write to a file by an unprivileged thread clears its
-	 * set-user-ID bit.
+	 * Not every thread may execute a write: a socket may report the writer's
+	 * credentials to the receiver, and a write to a file by an unprivileged thread
+	 * clears its set-user-ID bit.
 	 */
 	case UAIO_CLASS_WRITE:
 		return req->file && !req->file->inode && !op->is_of_socket &&

@@ -157,9 +157,9 @@ static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
 	uaio_wq_ensure_locked(account, &calls);
 	nr_left = account->nr_workers;
 	/*
-	 * is_manager_told stays set, so the manager does not sleep while items are
-	 * queued. If there are no workers, it runs the items itself (help()), even if
-	 * the limit is 0 by now.
+	 * is_manager_told stays set, so the manager checks again without being called.
+	 * If there are no workers, it runs the items itself (help()), even if the limit
+	 * is 0 by now.
 	 */
 	uaio_wq_unlock(account);
 	(void)uaio_wq_deliver(account, &calls);

@@ -133,8 +133,8 @@ static inline struct uaio_work *uaio_worklist_take(struct uaio_worklist *list)
 }
 
 /*
- * Return: whether the list has fewer than `limit` items. Context: the account's lock is
- * held.
+ * Return: whether the list has fewer than `limit` items.
+ * Context: the account's lock is held.
  */
 static inline bool uaio_worklist_has_room(const struct uaio_worklist *list,
 					  uint64_t limit)
@@ -147,8 +147,8 @@ static inline bool uaio_worklist_has_room(const struct uaio_worklist *list,
 }
 
 /*
- * Remove the item `work` from the slot. Return: whether it was still there; if so, the
- * caller owns the item.
+ * Remove the item `work` from the slot.
+ * Return: whether it was still there; if so, the caller owns the item.
  */
 static inline bool uaio_worklist_remove(struct uaio_work **slot,
 					struct uaio_work *work)
