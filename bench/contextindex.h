@@ -39,7 +39,7 @@
 	void index##_insert(uint64_t handle, void *context);         \
 	/* The handle must be in the index. */                       \
 	void index##_remove(uint64_t handle);                        \
-	/* Return: NULL or a context, maybe of another handle. */    \
+	/* Return: NULL or a context; compare its handle (I3). */    \
 	void *index##_find(uint64_t handle);                         \
 	/* Return: bytes of all entries or nodes that are in use. */ \
 	size_t index##_bytes(void)

@@ -9,7 +9,7 @@
  * request as soon as it has the answer to the previous one, and checks every byte of
  * the answer. One thread runs all clients, by epoll.
  *
- * The program measures one number of CONNECTIONS after another, each in three phases.
+ * CONNECTIONS are numbers of clients. The program measures each number in three phases.
  * The first is a warm-up (-w), which is not measured. The second is the measured phase
  * (-m). In the third (-c) the program counts the server's system calls, which slows the
  * server down. MS is the least duration of a phase. The phase goes on until the clients
@@ -27,7 +27,7 @@
  *   own_cpu_us		processor time of this process
  *   calls		the server's system calls per request; -1: this machine
  *			does not let the program count them
- *   memory_kib		the server's memory, without pages of files
+ *   memory_kib		the server's resident memory, without file-backed pages
  */
 #include <dirent.h>
 #include <errno.h>

@@ -7,12 +7,13 @@
  *
  * When a context is inserted or removed, the index changes together with the table,
  * under the table's lock. The table still allocates the contexts' ids. io_cancel and
- * io_destroy, which are not measured, still find contexts by the table. If mremap() has
- * moved a context's ring, the library's own code finds the context.
+ * io_destroy, which are not measured, still find contexts by the table. The index does
+ * not know the new address of a ring that mremap() has moved, so the library's own code
+ * finds that context.
  *
- * The environment variable UAIO_INDEX may name a file. Then each read of the library's
- * counters appends a line to it: the index's name, and how many contexts were inserted.
- * The line proves that the benchmark used this index.
+ * The environment variable UAIO_INDEX may name a file. Then the library appends a line
+ * to this file whenever it reads its counters: the index's name, and how many contexts
+ * were inserted. The line proves that the benchmark used this index.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -117,10 +118,9 @@ struct uaio_ctx *find_by_index(uint64_t handle)
 	struct uaio_ctx *ctx = OF(INDEX, find)(handle);
 
 	/*
-	 * If INDEX has no context with the handle, the handle may be the address of a
-	 * moved ring. But an address in the library's ring memory is never one of a
-	 * moved ring, so return NULL here. uaio_moved_find() would acquire the table's
-	 * lock, which the caller may hold.
+	 * If INDEX has no context with the handle, search the moved rings. An address
+	 * in the library's ring memory never belongs to a moved ring, so skip the
+	 * search: it would acquire the table's lock, which the caller may hold.
 	 */
 	if (likely(ctx) || uaio_ringmem_contains(handle))
 		return ctx;
@@ -153,8 +153,8 @@ static void count_index(struct uaio_counters *counters)
 	nr = nr_put;
 	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
 	/*
-	 * of_table->count() has added the index of ring memory, which only the table
-	 * needs. Report only the bytes of INDEX, in table_bytes.
+	 * Report only the bytes of INDEX, in table_bytes. index_bytes counts an index
+	 * that only searches by the table use.
 	 */
 	counters->index_bytes = 0;
 	if (path && nr)

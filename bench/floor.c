@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * floor - a replacement of libaio that does as little as possible: an io_submit in user
- * space cannot do less
+ * floor - a replacement of libaio whose io_submit does as little as an io_submit in
+ * user space can do
  *
  * The replacement is preloaded before libaio. Its io_submit executes the read or write
  * by one system call; its io_getevents returns the event. No library that executes
@@ -14,10 +14,10 @@
  * min_nr events. A read that blocks also blocks io_submit. Unknown operations are
  * refused. Forks, signals and closed files are ignored.
  *
- * If FLOOR_REPORT names a file, each context counts its requests in a cache line of
- * that file, which is mapped shared. The file is an array of 64-bit words: word 0 is
- * the number of contexts, word 8 * i the requests of context i. The counts stay valid
- * however the process ends.
+ * If FLOOR_REPORT names a file, the program maps this file shared, and each context
+ * counts its requests in a cache line of the mapping. The file is an array of 64-bit
+ * words: word 0 is the number of contexts, word 8 * i the requests of context i. The
+ * counts stay valid however the process ends.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows (measurements) of growth.c. Some rows have n rings, which one epoll may watch.
- * Others have n threads with a ring each, or one ring with n registered files or
- * buffers.
+ * Rows (measurements) of growth.c. Some rows have n rings; in several of these rows one
+ * epoll watches all rings. Others have n threads with a ring each, or one ring with n
+ * registered files or buffers.
  *
- * In a row, `op` names the function whose calls are timed while the n rings exist.
+ * In the rows NAME-beside, `op` names the function whose calls are timed while the n
+ * rings exist.
  */
 #include <errno.h>
 #include <linux/io_uring.h>

@@ -91,7 +91,8 @@ static uint64_t processor_ns(void)
 }
 
 /*
- * Return: the processor time, in ns, that reading the clock adds to each measurement.
+ * Return: how many ns of processor time one reading of the clock takes. meter_end()
+ * subtracts this time.
  */
 static uint64_t clock_ns(void)
 {

@@ -14,8 +14,9 @@
 #include "ring.h"
 
 /*
- * The meter of one row (measurement) with n objects. As long as meter_wants() returns
- * true, the row calls meter_begin(), executes some operations, and calls meter_end().
+ * Adds up the processor time of one row (measurement) with n objects. As long as
+ * meter_wants() returns true, the row calls meter_begin(), executes some operations,
+ * and calls meter_end().
  */
 struct meter {
 	size_t wanted; /* operations to time */

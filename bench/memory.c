@@ -2,9 +2,9 @@
 /*
  * memory N...: measures the memory of a kernel AIO context that has room for one event.
  *
- * This is an ordinary libaio program for `uaio run`. The kernel's own contexts are
- * kernel memory, which the program cannot see. For each N a child process creates N
- * contexts, then reads once in each.
+ * This is an ordinary libaio program. Start it by `uaio run`, because the program
+ * cannot measure the kernel's own contexts, which are kernel memory. For each N a child
+ * process creates N contexts, then reads once in each.
  *
  * The program prints a line for each N: N, and three numbers of bytes per context. The
  * first is the memory, with page tables, after the contexts were created; the second

@@ -3,17 +3,17 @@
  * nop VARIANT ROUNDS DEPTH FIXED: measures how many no-ops per second worker threads
  * execute.
  *
- * The program comes from the proposal of fixed (permanent) workers for io_uring. A
- * round submits DEPTH no-ops for workers by one call, then DEPTH times waits for one
- * event and reaps it. The program links the library, and sets up the library's work
- * queue in one of these ways:
+ * A proposed kernel change, fixed (permanent) workers for io_uring, came with this
+ * program. A round submits DEPTH no-ops for workers by one call, then DEPTH times waits
+ * for one event and reaps it. The program links the library, and sets up the library's
+ * work queue in one of these ways:
  *
  *   single, single+batches   FIXED + 1 normal workers, which share one list
  *   round-robin              FIXED workers with a private list each, to which no-ops
  *                            are added in turn, as in the proposal; and one normal
  *                            worker
- *   packed, packed+batches   like round-robin, but one list is filled before the
- *                            next
+ *   packed, packed+batches   like round-robin, but each no-op goes to the
+ *                            first fixed worker that is awake
  *
  * With "batches", a worker posts several events at a time. One more variant, with the
  * same number of workers, is for comparison:

@@ -12,8 +12,8 @@
  *		1, both processes run on one processor; if 2, each has its own.
  *   parked	a read waits on each of COUNT socket pairs: a round makes one
  *		pair ready, waits for the read's event, and reads again.
- *   parked-hot	like parked, but only 100 of the pairs become ready, at equal
- *		distances, few enough to avoid cache misses.
+ *   parked-hot	like parked, but only 100 of the pairs ever become ready, at
+ *		equal distances. 100 pairs are few enough to stay in the cache.
  *
  * VARIANT names what executes a request when its file becomes ready. With this library:
  * a worker thread (worker-for-each); or the program's thread that waits for the event

@@ -8,8 +8,9 @@
  * reused for another level, so a reader always knows whether a slot holds a node or a
  * context. A lookup finds every context that stays in the tree (I2 of contextindex.h).
  * This is because the nodes above such a context are not empty, so they are not freed,
- * and nodes never move. To grow, the tree gets a new root above the old root. It
- * shrinks only when its last context is removed.
+ * and nodes never move. The tree grows by a new root above the old root, so readers of
+ * the old root still find its contexts. The tree shrinks only when its last context is
+ * removed.
  */
 #include "contextindex.h"
 

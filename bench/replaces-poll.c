@@ -292,7 +292,7 @@ struct polls {
 
 /*
  * Reap the events of nr ready sockets. Put the requests of these sockets first in
- * all[].
+ * all[], where the caller submits them again.
  */
 static void take_ready(struct polls *polls, size_t nr)
 {

@@ -16,8 +16,8 @@
  * It prints one JSON object:
  *
  *	requests, usecs		number of measured requests, and their time
- *	cpu_us, switches	processor time and context switches of the process, and
- *				of the work's second process, in that time
+ *	cpu_us, switches	processor time and context switches in that time of the
+ *				process, and of the second process that ping-pong starts
  *	rings_of_kernel_aio	mapped rings of the kernel's AIO: above 0 only if the
  *				kernel was measured
  */

@@ -32,8 +32,8 @@ struct job {
 	size_t bytes; /* per request */
 	size_t depth; /* requests in flight per thread; 1 if is_plain is set */
 	/*
-	 * number of threads, each with its own context; if is_plain is set, there are
-	 * depth times as many threads as without it
+	 * number of threads, each with its own context; if is_plain is set, threads *
+	 * depth threads run instead
 	 */
 	size_t threads;
 	bool is_plain; /* blocking calls, no AIO */

@@ -11,10 +11,9 @@
  * A request looks up its context twice: in io_submit(), and then in io_getevents(),
  * which finds the context in the cache. To measure only these lookups, the program
  * calls io_submit() of 0 requests twice for each context. Such a call looks up the
- * context and returns. Later the program calls io_submit() of -1 requests twice for
- * each context, which fails before the lookup. The difference between the two times is
- * the time of two lookups. It includes cache misses on the context, which any request
- * causes.
+ * context and returns. To measure such a call without the lookup, the program calls
+ * io_submit() of -1 requests as often, which fails before the lookup. The difference is
+ * the time of two lookups, and includes cache misses on the context.
  *
  * The program prints N, nanoseconds per request, how many of these are for finding the
  * context, and how many kernel AIO rings were mapped during the measurement. If all

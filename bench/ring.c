@@ -76,7 +76,8 @@ struct io_uring_sqe *ring_sqe(struct ring *ring, int op, int fd, uint64_t id)
 				      .user_data = id };
 	ring->array[place] = place;
 	/*
-	 * release is enough: the kernel reads the entry only in a later system call.
+	 * release, without a full barrier: the kernel reads the entry only in a later
+	 * system call.
 	 */
 	atomic_store_explicit(ring->sq_tail, tail + 1, memory_order_release);
 	ring->nr_queued++;

@@ -86,8 +86,8 @@ static void submit(struct worker *worker, int op, unsigned bytes)
 }
 
 /*
- * Wait for a completion and consume it. The thread sleeps without the lock, so that
- * others can submit.
+ * Wait for a completion and consume it. While the thread sleeps, it does not hold the
+ * ring's lock, so other threads can submit.
  */
 static void take(struct worker *worker)
 {

@@ -140,7 +140,8 @@ static void what_is_there_is_found_and_nothing_else(void **state)
 }
 
 /*
- * Return: the number of nodes in a tree of this height that has all inserted contexts.
+ * Return: how many nodes a tree of this height needs for the contexts whose is_in is
+ * true.
  */
 static size_t nr_nodes(unsigned height)
 {
@@ -321,8 +322,8 @@ static void what_stays_is_found_between_two_instructions(void **state)
 /*
  * What writers do to a context while readers look up all contexts. They leave it in the
  * index, insert it once, or insert and remove it repeatedly. Only some of the first
- * NR_DENSE contexts stay: a handle outside of them would keep the tree at its greatest
- * height.
+ * NR_DENSE contexts stay. Any other would keep the tree at its greatest height, so
+ * readers would not see the tree grow and shrink.
  */
 enum role { STAYS, COMES, CHURNS };
 

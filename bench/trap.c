@@ -51,8 +51,8 @@ long call_changed(long nr, ...);
 long call_fixed(long nr, ...);
 extern const unsigned char call_changed_at[];
 /*
- * Many instructions that call getppid(): all in one page, and one in each of many
- * pages.
+ * Many syscall instructions, each of which calls getppid(). Those of places_in_page are
+ * in one page, those of places_in_pages in a page each.
  */
 extern const unsigned char places_in_page[], places_in_pages[];
 

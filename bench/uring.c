@@ -211,8 +211,8 @@ static void put_all(void)
 }
 
 /*
- * Consume up to nr completions, and subtract the index of each completion's request
- * from *missing. *missing is 0 when each request has completed once.
+ * Consume up to nr completions. *missing is the sum of the indexes of all uncompleted
+ * requests of the round, so it ends at 0 if each request completes once.
  * Return: how many completions there were.
  */
 static unsigned take(unsigned nr, uint64_t *missing)
@@ -237,8 +237,8 @@ static unsigned take(unsigned nr, uint64_t *missing)
 }
 
 /*
- * Submit a round's requests. Without -a and -b, also wait for all completions;
- * otherwise the caller waits. With -b, the SQPOLL thread submits: a system call is
+ * Submit a round's requests. Without -a and -b, also wait for all completions. With -a
+ * or -b the caller waits. With -b, the SQPOLL thread submits, so a system call is
  * needed only to wake that thread.
  */
 static void submit(void)

@@ -41,8 +41,8 @@ enum {
 };
 
 /*
- * The operation that a block is submitted for. A block repeats its operations:
- * READ_SOURCE and WRITE_COMMAND, or READ_COMMAND and WRITE_TARGET.
+ * A block's operation in flight. A block alternates between READ_SOURCE and
+ * WRITE_COMMAND, or between READ_COMMAND and WRITE_TARGET.
  */
 enum step {
 	FREE,

@@ -122,8 +122,8 @@ struct uaio_wq_fixed {
  * Set the fixed workers of each kind; -1 keeps a number. The old numbers are written to
  * fixed. The kernel has no such call.
  *
- * Return: 0, or an error of the list for all four functions. Also one of the
- * following, with nothing changed for either kind:
+ * Return: 0, or an error of the list for all four functions; or one of these errors,
+ * after which both kinds are unchanged:
  *   -EINVAL: a number is out of range, or a kind would have more fixed workers
  *       than its limit of workers
  *   -ENOMEM: there is no memory for the lists of the fixed workers
@@ -146,8 +146,8 @@ int uaio_wq_get_fixed(struct uaio_wq_fixed ret_fixed[2]);
  * that a thread is already executing is not cancelled, and completes as usual.
  *
  * ctx is an io_context_t or aio_context_t, converted to an integer. The functions
- * follow the rules of IORING_ASYNC_CANCEL (io_uring_enter(2)), not those of
- * io_cancel(2), which fails with EINPROGRESS or EINVAL only.
+ * return the errors of IORING_ASYNC_CANCEL (io_uring_enter(2)), not those of
+ * io_cancel(2).
  *
  * If one of the three functions fails, it returns
  *   -EINVAL: ctx is no context

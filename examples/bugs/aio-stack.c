@@ -22,7 +22,8 @@ static int start_read(io_context_t context, struct iocb *request, int fd)
 
 	/*
 	 * The read fills only the start of the array, at the lowest addresses of the
-	 * stack frame, which no later call overwrites. So this example does not crash.
+	 * stack frame. No later call uses the stack so deeply, so this example does not
+	 * crash.
 	 */
 	io_prep_pread(request, fd, area, 64, 0);
 	return io_submit(context, 1, &request); /* expect: submitted */

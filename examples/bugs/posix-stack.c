@@ -24,8 +24,8 @@ static int start_read(int fd)
 	} frame;
 
 	/*
-	 * The aiocb is at the lowest addresses of the stack frame, which no later call
-	 * overwrites. So this example does not crash.
+	 * The aiocb is at the lowest addresses of the stack frame. No later call uses
+	 * the stack so deeply, so this example does not crash.
 	 */
 	memset(&frame.request, 0, sizeof(frame.request));
 	frame.request.aio_fildes = fd;

@@ -16,7 +16,8 @@ static void start_read(struct io_uring *ring, int fd)
 
 	/*
 	 * The read fills only the start of the array, at the lowest addresses of the
-	 * stack frame, which no later call overwrites. So this example does not crash.
+	 * stack frame. No later call uses the stack so deeply, so this example does not
+	 * crash.
 	 */
 	io_uring_prep_read(io_uring_get_sqe(ring), fd, area, 64, 0);
 	io_uring_submit(ring); /* expect: submitted */

@@ -232,8 +232,8 @@ static struct io_uring_cqe *cqe_at(const struct uaio_liburing *ring, uint32_t n)
 }
 
 /*
- * Return: how many slots of the ring the CQE fills: 1, or 2 for some in CQE_MIXED
- * rings.
+ * Return: how many slots of the ring the CQE fills: 1, or 2 for a large CQE
+ * (IORING_CQE_F_32) of a CQE_MIXED ring.
  */
 static uint32_t nr_slots(const struct io_uring_cqe *cqe)
 {
@@ -392,8 +392,8 @@ int __io_uring_get_cqe(struct uaio_liburing *ring,
 }
 
 /*
- * A CQE that fills two slots counts as one. Padding (IORING_CQE_F_SKIP) also counts: the
- * program later advances the head by the slots of all CQEs that it has got here.
+ * A CQE that fills two slots counts as one. Padding (IORING_CQE_F_SKIP) counts, too,
+ * because the program later advances the head over all CQEs that it got here.
  */
 unsigned io_uring_peek_batch_cqe(struct uaio_liburing *ring,
 				 struct io_uring_cqe **ret_cqes, unsigned nr)

@@ -152,7 +152,7 @@ static int set_up(RING, uint32_t opcode, uint32_t nr, uint32_t flags,
 		.tags = (uintptr_t)tags,
 	};
 
-	/* Older headers have a reserved word in place of the member flags. */
+	/* Older headers have a reserved word in place of `flags`: write by address. */
 	memcpy((char *)&reg + 4, &flags, 4);
 	return uaio_liburing_register(ring, opcode, &reg, sizeof(reg));
 }
@@ -552,7 +552,10 @@ int io_uring_register_region(RING, struct io_uring_mem_region_reg *reg)
 	return uaio_liburing_register(ring, MEM_REGION, reg, 1);
 }
 
-/* liburing has removed this function: memory regions have replaced it. */
+/*
+ * Programs built with an older liburing may call this function, which memory regions
+ * have replaced. As in newer versions, it fails.
+ */
 int io_uring_register_wait_reg(RING, struct io_uring_reg_wait *reg, int nr)
 {
 	(void)ring;

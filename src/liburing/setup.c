@@ -327,7 +327,10 @@ static int get_memory(const struct sizes *sizes, void *buf, size_t bytes,
 	return 0;
 }
 
-/* Set user_addr of both queues. Older headers have a reserved word in its place. */
+/*
+ * Set user_addr of both queues. Older headers have a reserved word in its place, so
+ * write it by address.
+ */
 static void name_memory(struct io_uring_params *p, const struct memory *memory)
 {
 	uint64_t rings = (uintptr_t)memory->rings;
@@ -521,7 +524,7 @@ int io_uring_resize_rings(struct uaio_liburing *ring, struct io_uring_params *p)
 				   U_SETUP_NO_SQARRAY);
 	p->features |= ring->features & IORING_FEAT_SINGLE_MMAP;
 	/*
-	 * The system call does not return the offset of the submission array, either.
+	 * The system call does not return the offset of the submission array.
 	 */
 	if (!p->sq_off.array && !(p->flags & U_SETUP_NO_SQARRAY))
 		p->sq_off.array = (uint32_t)array_offset(p, p->cq_entries);

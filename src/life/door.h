@@ -39,8 +39,8 @@ struct uaio_door {
 	int (*start)(void);
 
 	/*
-	 * Add the counts of the front-end's queues to *counters. Called only while the
-	 * library is started.
+	 * Add the counters of all the front-end's queues to *counters. Called only
+	 * while the library is started.
 	 */
 	void (*count)(struct uaio_counters *counters);
 

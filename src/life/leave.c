@@ -26,8 +26,8 @@ bool uaio_engine_leave(void)
 		return false;
 	uaio_report(true);
 	/*
-	 * Writing the report may take long. Threads that the exec holds up at the gate
-	 * may time out meanwhile, and submit requests (gate.h, I4). So close the gate
+	 * Writing the report may take long. Meanwhile threads that wait at the gate may
+	 * reach their time limit, and submit requests (gate.h, I4). So close the gate
 	 * again.
 	 */
 	uaio_gate_leave_again();

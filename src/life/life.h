@@ -90,8 +90,8 @@ void uaio_engine_stay(void);
 /* statistics */
 
 /*
- * Read the counters of all front-ends and of the work queue. Only while the library is
- * started.
+ * Read the counters of all front-ends and of the work queue. Call it only while the
+ * library is started.
  */
 void uaio_counters_read(struct uaio_counters *ret_counters);
 

@@ -27,7 +27,7 @@
 #include "life/reportint.h"
 #include "uaio.h"
 
-/* This function is a weak symbol, as only glibc has it (base/libc.h). */
+/* A weak symbol, which is NULL unless the C library is glibc (base/libc.h). */
 #pragma weak strerrordesc_np
 
 enum { PATIENCE_NS = 1000000000 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * No bug: a coroutine reads into a buffer on its own stack. While its read is in
- * flight, other coroutines run.
+ * No bug: a coroutine reads into a buffer on its own stack, which stays valid while
+ * other coroutines run.
  *
  * expect: nothing
  */

@@ -2,8 +2,8 @@
 /*
  * No bug: main() frees a provided buffer after a completion has returned the buffer, or
  * after a request has removed it. At the end main() frees the remaining buffers, which
- * no request can select any more. It also changes a provided buffer while no request in
- * flight can select it.
+ * no request can select any more. main() also changes a provided buffer while no
+ * request in flight can select it.
  *
  * expect: nothing
  */
