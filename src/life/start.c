@@ -99,7 +99,8 @@ int uaio_engine_start(void)
 }
 
 /*
- * Apply the options, if the program has started the library before constructors ran.
+ * Apply the limits that the options set. If the library is not started, it applies them
+ * when it starts.
  */
 static void load_limits(void)
 {

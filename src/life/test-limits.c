@@ -116,8 +116,7 @@ static void setting_returns_old_limits_and_minus_one_keeps_one(void **state)
 }
 
 /*
- * In each pair of limits one is invalid. The other is valid, but must not be changed
- * either.
+ * In each pair of limits one is invalid. The call must change neither limit.
  */
 static void limits_that_are_refused_change_nothing(void **state)
 {

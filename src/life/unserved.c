@@ -58,8 +58,8 @@ const char *uaio_unserved_why(void)
 	const char *why = load_relaxed(&unserved);
 
 	/*
-	 * If both the kernel and the library have made rings, the report has a line
-	 * about rings, which says more than this text.
+	 * If the kernel has refused a ring, the library has made rings, too. Then the
+	 * report has a line about rings, which replaces the text in kernels.why.
 	 */
 	return why || load_relaxed(&kernels.limit) ? why
 						   : load_relaxed(&kernels.why);

@@ -60,9 +60,9 @@ enum {
 };
 
 /*
- * A histogram of times, in cycles of uaio_cycles(). Values below 32 have their own
- * buckets. Above, each power of two has 16 buckets, so a value is known to within 6 %.
- * The last bucket also counts all larger values.
+ * A histogram of times, in cycles of uaio_cycles(). Each value below 32 has its own
+ * bucket. From 32 on, each power of two has 16 buckets, so a value is known to within
+ * 6%. The last bucket also counts all larger values.
  */
 enum {
 	UAIO_HIST_SUB_BITS = 4,
@@ -157,8 +157,7 @@ struct uaio_live_gauges {
 	/* how often a thread that waited for completions was woken */
 	uint64_t nr_wakeups;
 	/*
-	 * counts of requests that threads entered here while they had no block of their
-	 * own
+	 * counted here by threads that had no block of their own
 	 */
 	struct uaio_live_stays stays;
 	/* how many of nr_setups are rings of io_uring */
@@ -193,9 +192,10 @@ struct uaio_live_block {
 	struct uaio_live_stays stays;
 	/*
 	 * One histogram for each time in struct uaio_live_names, and one more. The last
-	 * counts requests executed inline, each the only request of its submitting call.
-	 * Such a request has no waits, and all its other times are equal. So tools add the
-	 * last histogram to each other histogram, except to those of the waits.
+	 * counts inline requests, each the only request of its submitting call. Such a
+	 * request never waits, and all its other times are equal. So tools add the last
+	 * histogram to each other histogram, but not to the histograms of waiting
+	 * times.
 	 */
 	struct uaio_hist hists[UAIO_LIVE_TIMES + 1];
 	/* submitting calls that accepted at least one request */
@@ -225,8 +225,8 @@ static_assert(sizeof(struct uaio_live_control) == 0x100 &&
 	      "tools of other versions read it");
 
 /*
- * Return: whether the identity is valid. If so, its version shows whether the caller
- * can read the rest of the page.
+ * Return: whether the identity is valid. If so, the identity's member `version` shows
+ * whether the caller can read the rest of the page.
  */
 static inline bool uaio_live_is_ready(const struct uaio_live_page *page)
 {

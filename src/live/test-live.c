@@ -204,7 +204,7 @@ static void a_page_of_a_living_process_is_left_alone(void **state)
 }
 
 /*
- * Change bytes in the file of a page of counts: in the identity of the process that
+ * In the file of a page of counts, change bytes of the identity of the process that
  * owns the page.
  */
 static int change(const char *path, size_t at, const void *value, size_t bytes)

@@ -39,8 +39,8 @@ struct uaio_alignment {
 enum { UAIO_ALIGNMENT_MAX = 64 << 10 };
 
 /*
- * Find the alignment of file. fd is a descriptor of file, to which the caller has a
- * reference.
+ * Find the alignment that `file` needs. fd is a descriptor of `file`, to which the
+ * caller has a reference.
  */
 void uaio_alignment_of(struct uaio_file *file, int fd,
 		       struct uaio_alignment *ret_alignment);

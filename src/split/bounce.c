@@ -72,7 +72,8 @@ struct bounce {
 	/* how many bytes of the request were transferred */
 	int64_t done;
 	/*
-	 * never truncate the file to less than this; INT64_MAX: never truncate it
+	 * smallest size to which cut_back() may truncate the file; INT64_MAX: never
+	 * truncate it
 	 */
 	int64_t length;
 
@@ -168,8 +169,8 @@ static int64_t execute_read(struct bounce *bounce)
 		if (got < 0)
 			return result(bounce, got);
 		/*
-		 * The request's part of this chunk may be wholly or partly beyond the
-		 * end of the file.
+		 * The request's part of this chunk may reach beyond the end of the
+		 * file, so shorten it.
 		 */
 		if (bounce->part > got - (bounce->pos - bounce->begin))
 			bounce->part = got - (bounce->pos - bounce->begin);

@@ -78,8 +78,8 @@ bool uaio_bounces_exclusively(struct uaio_file *file,
 
 /*
  * Execute a RUNNING request for which uaio_may_bounce() was true.
- * Return: the request's result. -EINVAL: the request cannot be executed through a copy;
- * its result is the kernel's error, and its sqe is unchanged.
+ * Return: the request's result. It is -EINVAL, as from the kernel, if the request
+ * cannot be executed through a copy; the request's sqe is then unchanged.
  */
 int64_t uaio_bounce(struct uaio_req *req);
 

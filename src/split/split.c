@@ -123,7 +123,7 @@ static unsigned cut_iovs(const struct uaio_sqe *sqe, uint64_t begin,
  */
 static int64_t execute_write(struct uaio_req *req, struct uaio_sqe *part)
 {
-	/* atomic: whether the kernel does not know RWF_NOAPPEND */
+	/* atomic; 1: the kernel does not know RWF_NOAPPEND */
 	static uint32_t is_unknown;
 	int64_t res;
 
@@ -196,8 +196,7 @@ static bool take_segment(struct uaio_segment_runner *runner,
 	struct uaio_split *split = runner->split;
 
 	/*
-	 * relaxed, stop and next: runners pass no data to each other through these
-	 * members
+	 * relaxed: runners pass no data to each other through `stop` and `next`
 	 */
 	if (load_relaxed(&split->stop))
 		return false;
@@ -352,8 +351,9 @@ static void take_back(struct uaio_split *split)
 }
 
 /*
- * Execute segments of the request on this worker, which dequeued it, while other
- * workers execute others. After this function the request may be complete and freed.
+ * Execute segments of the request on this worker, which dequeued the request. Meanwhile
+ * other workers execute other segments. After this function the request may be complete
+ * and freed.
  */
 static void execute_cut(struct uaio_split *split, struct uaio_worker *worker)
 {
@@ -393,8 +393,8 @@ static bool is_in_place(const struct uaio_file *file, int fd, uint64_t end)
 }
 
 /*
- * A border between two segments is a position both in the file and in memory, so both
- * alignments must hold there.
+ * A border between two segments is a position both in the file and in memory. So the
+ * offset alignment and the memory alignment must both hold there.
  */
 static bool is_aligned(struct uaio_alignment alignment,
 		       const struct uaio_sqe *sqe, uint64_t bytes)

@@ -86,7 +86,7 @@ struct uaio_split {
 	uint32_t refs;
 	/* index of the first segment that no runner has taken */
 	uint32_t next;
-	/* how many queued runners have begun or were refused */
+	/* how many queued runners have begun, or were refused by the work queue */
 	uint32_t nr_begun;
 	/*
 	 * of the segments that were short or failed, the first in the file: its index

@@ -24,7 +24,7 @@ enum { NR_BLOCKS = 24, SIZE = UNIT_KEY_BYTES, BUFFER = 1 << 20 };
 
 static struct {
 	int fd;    /* atomic */
-	int other; /* atomic: a second descriptor, without O_DIRECT */
+	int other; /* atomic: another descriptor of the same file, without O_DIRECT */
 	uint64_t handle;
 	struct iocb iocbs[16];
 	unsigned nr;
@@ -337,7 +337,10 @@ static void later_requests_wait_for_a_misaligned_write(void **state)
 	end();
 }
 
-/* Cancel a write that waits for an earlier write, which a hook has stopped. */
+/*
+ * A hook stops a write, and a later write waits for it. When the later write is
+ * cancelled, requests after it must start.
+ */
 static void cancelling_a_waiting_write_starts_later_requests(void **state)
 {
 	struct io_event events[3];
@@ -520,7 +523,10 @@ static void a_truncate_that_fails_is_reported(void **state)
 
 static void bytes_written_before_an_error_are_the_result(void **state)
 {
-	/* bytes in the first chunk, which begins 100 bytes before the request */
+	/*
+	 * bytes of the request in its first chunk, which begins 100 bytes before the
+	 * request
+	 */
 	enum { FIRST = 64 * 4096 - 100 };
 
 	(void)state;

@@ -172,7 +172,8 @@ static bool execute_once(struct uaio_file *file, int64_t res, int64_t cut_res)
 }
 
 /*
- * In each round, execute nr requests; the last one is short.
+ * In each round, execute nr requests. The last one is short, as it reaches the end of
+ * the file.
  * Return: how many requests were cut.
  */
 static unsigned nr_cut_in(struct uaio_file *file, unsigned rounds, unsigned nr)

@@ -38,8 +38,8 @@ enum {
 	 */
 	SAMPLES = 4,
 	/*
-	 * The first requests of each file, direction and class of sizes are not cut:
-	 * this many.
+	 * This many requests at first are not cut, for each file, direction and class
+	 * of sizes.
 	 */
 	NR_UNTOUCHED = 4,
 	/*
@@ -57,11 +57,11 @@ enum {
 
 struct samples {
 	/* atomic, relaxed */
-	/* time in ns a page: the best of up to SAMPLES latest samples */
+	/* time in ns per page: the best of up to SAMPLES latest samples */
 	uint32_t best;
 	/*
-	 * time in ns a page: the best of the SAMPLES samples before those of `best`; 0:
-	 * there are none
+	 * time in ns per page: the best of the SAMPLES samples before those of `best`;
+	 * 0: there are none
 	 */
 	uint32_t before;
 	/* total number of samples */
@@ -141,7 +141,7 @@ void uaio_tuning_put(struct uaio_tuning *tuning)
 }
 
 /*
- * Return: the time of a way (whole, few or many segments at once) in ns a page; 0: no
+ * Return: the time of a way (whole, few or many segments at once) in ns per page; 0: no
  * sample.
  */
 static uint32_t figure_of(const struct samples *samples)
@@ -260,7 +260,7 @@ unsigned uaio_tune_begin(struct uaio_file *file, bool is_write, uint64_t bytes,
 }
 
 /*
- * Return: the request's time in ns a page; the greatest value if it was short or
+ * Return: the request's time in ns per page; the greatest value if it was short or
  * failed.
  */
 static uint32_t time_of(const struct uaio_trial *trial, int64_t res)
