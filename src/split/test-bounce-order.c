@@ -23,7 +23,7 @@
 enum { NR_BLOCKS = 24, SIZE = UNIT_KEY_BYTES, BUFFER = 1 << 20 };
 
 static struct {
-	int fd;    /* atomic */
+	int fd; /* atomic */
 	int other; /* atomic: another descriptor of the same file, without O_DIRECT */
 	uint64_t handle;
 	struct iocb iocbs[16];

@@ -49,8 +49,8 @@ enum {
 	PAUSE_MIN = 32,
 	PAUSE_MAX = 4096,
 	/*
-	 * In percent: a way (whole, few or many segments at once) is better if WORTH
-	 * times its time is less than 100 times the best time.
+	 * A way (whole, few or many segments at once) counts as better if the best time
+	 * is more than WORTH percent of the way's time.
 	 */
 	WORTH = 110,
 };
@@ -174,8 +174,8 @@ static enum way best_of(const struct choice *choice, unsigned nr_ways)
 
 /*
  * Return: a way (WHOLE, FEW or MANY) that has fewer than SAMPLES samples; NR_WAYS if
- * there is none. The ways take turns. Each round starts with the next way, so that no
- * way is always first in a round.
+ * there is none. The ways take turns. Each round starts with another way than the
+ * previous round, so that no way is always first.
  */
 static enum way unmeasured_of(const struct choice *choice, unsigned nr_ways,
 			      uint32_t nr)

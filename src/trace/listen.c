@@ -128,7 +128,7 @@ static bool is_gone(const struct tracer *tracer)
 	path_of(path, tracer->pid, tracer->fd);
 	ret = sys_fstatat(AT_FDCWD, path, &st);
 	if (ret < 0)
-		/* Any other error does not mean that the tool has ended. */
+		/* The tool has ended only if fstatat() fails with one of these errors. */
 		return ret == -ENOENT || ret == -ESRCH;
 	return st.st_dev != tracer->dev || st.st_ino != tracer->ino;
 }
@@ -259,8 +259,8 @@ static __attribute__((noinline)) bool look(uint64_t now)
 			nr++;
 	}
 	/*
-	 * relaxed, all: a thread that does not see these stores either checks again, or
-	 * does not write this record
+	 * all relaxed: a thread that does not see these stores either checks the askers
+	 * again, or does not write its current record
 	 */
 	store_relaxed(&uaio_listening.nr_rings, nr);
 	store_relaxed(&listening.looked, now);
@@ -276,7 +276,10 @@ bool uaio_listen_look(uint64_t now)
 {
 	uint64_t rate = uaio_cycles_per_us();
 
-	/* relaxed, all: if this load misses a change, the next call finds it */
+	/*
+	 * all relaxed: if this call misses a change, the next call of this function
+	 * finds it
+	 */
 	if (load_relaxed(&uaio_listening.ask->nr_changes) !=
 		    load_relaxed(&uaio_listening.nr_seen) ||
 	    now - load_relaxed(&listening.looked) > rate * LOOK_EACH_US)
@@ -311,8 +314,8 @@ static unsigned begin(unsigned writer)
 
 		/*
 		 * [MB:trace-writer] seq_cst: this thread sees what the lane's last user
-		 * wrote (pairs with end()). Like the store above, it also pairs with
-		 * forget().
+		 * wrote (pairs with end()), and is announced before it looks for rings
+		 * (pairs with forget()).
 		 */
 		if (cas_seq_cst(&writers[place].is_writing, &nobody, 1))
 			return place;

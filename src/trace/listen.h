@@ -76,7 +76,10 @@ static inline bool uaio_listen(uint64_t now)
 {
 	struct uaio_trace_ask *ask = uaio_listening.ask;
 
-	/* relaxed, all: if a load misses a change, the next call finds it */
+	/*
+	 * all relaxed: if this call misses a change, the next call of this function
+	 * finds it
+	 */
 	if (likely(!ask || (load_relaxed(&ask->nr_changes) ==
 				    load_relaxed(&uaio_listening.nr_seen) &&
 			    !load_relaxed(&uaio_listening.nr_rings))))

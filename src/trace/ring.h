@@ -135,7 +135,10 @@ struct uaio_trace_ring {
 	uint32_t version;
 	/* process id of the tracer that owns this ring */
 	uint32_t tracer;
-	/* inode of the pid namespace to which all ids belong */
+	/*
+	 * inode of the pid namespace in which the ring's process and thread ids are
+	 * valid
+	 */
 	uint64_t pid_namespace;
 	/*
 	 * atomic: how many records were dropped, as their threads found no free lane

@@ -292,8 +292,8 @@ static void rings_come_and_go_while_threads_write(void **state)
 		}
 		assert_true(is_answered(tool.place));
 		/*
-		 * In every second round the tool ends properly; otherwise it ends as if
-		 * it were killed.
+		 * In every second round the tool ends properly. In the other rounds it
+		 * ends as if it were killed.
 		 */
 		if (round % 2)
 			tell(&tool, 0);

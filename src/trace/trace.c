@@ -114,8 +114,8 @@ static struct uaio_trace_lane *find_own(uint32_t me)
 		struct uaio_trace_lane *lane = &trace.ring->lanes[i];
 
 		/*
-		 * relaxed, both: if a lane has this thread's id and process, this
-		 * thread itself has written the two values
+		 * both relaxed: if a lane has this thread's id and process, this thread
+		 * itself has written the two values
 		 */
 		if (load_relaxed(&lane->owner) == me &&
 		    load_relaxed(&lane->pid) == trace.pid)

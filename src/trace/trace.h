@@ -30,7 +30,7 @@ struct uaio_trace_name {
 	uint64_t number;
 	int32_t fd;
 	uint32_t len;
-	/* if the name is too long, its beginning is cut */
+	/* if the name is too long, only its end */
 	char text[UAIO_TRACE_NAME_BYTES];
 };
 
@@ -108,7 +108,7 @@ void uaio_trace_put(void);
 bool uaio_trace_put_name(const struct uaio_trace_name *name);
 
 #ifdef UAIO_TESTING
-/* For tests only: from now on write records to ring; NULL: stop tracing. */
+/* For tests only: from now on write records to `ring`; NULL: stop tracing. */
 void uaio_trace_to(struct uaio_trace_ring *ring);
 #endif
 
