@@ -40,10 +40,11 @@ static inline int compare_doubles(const void *a, const void *b)
 }
 
 /*
- * A round is one call of round(), which executes the measured operation nr times: for
- * example, it looks up each handle of the hot set once. A batch is a number of rounds
- * between two readings of the clock. time_rounds() doubles this number until a batch
- * takes long enough. A slice consists of batches that together take at least SLICE_NS.
+ * A round is one call of round(), which executes the measured operation `nr` times, for
+ * example one lookup for each of the nr handles in the hot set. A batch is a number of
+ * rounds between two readings of the clock. time_rounds() doubles this number until a
+ * batch takes long enough. A slice consists of batches that together take at least
+ * SLICE_NS.
  *
  * Return: nanoseconds per operation, the median of several slices.
  */

@@ -7,9 +7,10 @@
  * PLACES says at which addresses the contexts' handles are:
  *
  *   dense    side by side, where the library puts its rings
- *   sparse   as in the discussion of 2013: each handle is 16 times the previous one
- *            (0x4000, 0x40000 ... 0x400000000000, the last that is a possible
- *            address); all further handles are pseudorandom pages below 2^47
+ *   sparse   as in the kernel developers' discussion of 2013 about a radix tree: each
+ *            handle is 16 times the previous one (0x4000, 0x40000 ...
+ *            0x400000000000, the last that is a possible address); all further
+ *            handles are pseudorandom pages below 2^47
  *
  * The table finds a context by the id in the context's ring, as in the library. All
  * rings are where the library puts them, whatever PLACES says. So PLACES does not

@@ -6,8 +6,8 @@
  *
  * This is an ordinary libaio program. Run plainly it measures the kernel; under `uaio
  * run` it measures uaio. The program times io_submit() of 0 requests, which looks up
- * the context and returns 0. The program does not call io_destroy(), which waits for an
- * RCU grace period in the kernel.
+ * the context and returns 0. To save time, the program does not call io_destroy(),
+ * which waits for an RCU grace period in the kernel.
  *
  * The program prints N, nanoseconds per lookup, and how many kernel AIO rings were
  * mapped during the measurement. If there was one mapped ring for each context, the

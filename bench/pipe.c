@@ -17,9 +17,10 @@
  *
  * VARIANT names what executes a request when its file becomes ready. With this library:
  * a worker thread (worker-for-each); or the program's thread that waits for the event
- * (caller-runs; caller-runs+delayed-kick, the default). Other variants are for
- * comparison: io_uring, io_uring+deferred, kernel (the kernel's AIO), and plain (read()
- * and write()). For WORK pipe there is also threads: one thread reads and one writes.
+ * (caller-runs). With caller-runs+delayed-kick, the default, the library's fallback
+ * thread also leaves that thread time to begin. Other variants are for comparison:
+ * io_uring, io_uring+deferred, kernel (the kernel's AIO), and plain (read() and
+ * write()). For WORK pipe there is also threads: one thread reads and one writes.
  *
  * The program prints one JSON object: the time, the process's context switches in that
  * time, the number of mapped rings, and the library's counters, which prove that the
@@ -367,7 +368,7 @@ static void limit_pairs(struct plan *plan)
 
 		if (setrlimit(RLIMIT_NOFILE, &more) == 0)
 			return;
-		/* Only root may raise the hard limit. */
+		/* Only root may raise the hard limit, so reduce the number of pairs. */
 		limit.rlim_cur = limit.rlim_max;
 		plan->count = (unsigned)(limit.rlim_max - SPARE_FDS) / 2;
 	}

@@ -33,8 +33,8 @@ struct uaio_door {
 	/*
 	 * Called when the library starts, under the lock for starting; also in a child
 	 * of fork(). Resets all inherited state. Calls no part of the core.
-	 * Return: 0; or -ENOMEM: the library is not started, and calls start() again at
-	 * its next start.
+	 * Return: 0; or -ENOMEM: the library does not start now. Its next start calls
+	 * start() again.
 	 */
 	int (*start)(void);
 

@@ -45,9 +45,9 @@ int uaio_engine_start(void);
 /* descriptors of the program, and of the library */
 
 /*
- * Called before, and after, descriptors [first, last] are closed or replaced. At the
- * time of uaio_fds_closed(), another thread may already have opened the descriptors
- * again.
+ * Call uaio_fds_closing() before descriptors [first, last] are closed or replaced, and
+ * uaio_fds_closed() afterwards. By then another thread may already have opened the
+ * descriptors again.
  */
 void uaio_fds_closing(unsigned first, unsigned last);
 void uaio_fds_closed(unsigned first, unsigned last);
@@ -55,8 +55,8 @@ void uaio_fds_closed(unsigned first, unsigned last);
 /*
  * Close a descriptor of the program for a request of the program, in the same way as
  * the interposed close(). If may_wait is false, and the file has requests or closing
- * may take long, do nothing. Before the call, the caller must put into the work queue
- * all requests that it has submitted for workers.
+ * may take long, do nothing. The caller must first put into the work queue all requests
+ * that it has submitted for workers, because the close may wait for them.
  * Return: as close(2); -EBADF: the descriptor is the library's; -EOPNOTSUPP: nothing
  * was done.
  */

@@ -43,7 +43,8 @@ static struct output {
 	/* where to report; immutable after load; empty: no report */
 	char path[UAIO_OPTION_PATH_MAX];
 	/*
-	 * a write to this path has failed, and was reported: report no further failures
+	 * a write to this path has failed, and a message said so: write no more
+	 * messages
 	 */
 	bool has_failed;
 } outputs[] = {
@@ -170,8 +171,9 @@ static void read_subject(struct uaio_subject *subject)
 }
 
 /*
- * Return: whether to report. A process that has not used the library reports only at
- * its end, and only if it is not a child of fork(). A child of vfork() never reports.
+ * Return: whether to report. A process that has not used the library reports at its end
+ * but not before an exec, and only if it is not a child of fork(). A child of vfork()
+ * never reports.
  */
 static bool is_wanted(const char *counters_path, bool may_go_on)
 {

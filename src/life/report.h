@@ -17,8 +17,8 @@
 #include <stdbool.h>
 
 /*
- * Called when the library is loaded: store where to report. Later the program may
- * change its directory or environment.
+ * Called when the library is loaded: store where to report, because the program may
+ * later change its directory or environment.
  */
 void uaio_report_load(void);
 
