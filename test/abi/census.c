@@ -3,8 +3,8 @@
  * census: prints what a process can learn about itself from the system, one fact on
  * each line
  *
- * The argument "after-setup" makes the program first create and destroy an AIO context
- * through syscall(2).
+ * With the argument "after-setup" the program creates and destroys an AIO context
+ * through syscall(2) before it prints, so that traces of the context would be seen.
  */
 #undef NDEBUG
 #include <assert.h>

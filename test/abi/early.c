@@ -4,7 +4,7 @@
  *
  * The program makes its calls from .preinit_array. The functions in this array run
  * before the constructors of all libraries, even of preloaded ones. Some allocators and
- * sanitizers use the array.
+ * sanitizers run code of their own from this array, so real programs do so, too.
  */
 #undef NDEBUG
 #include <assert.h>

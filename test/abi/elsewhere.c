@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * elsewhere LIBAIO: with uaio preloaded, opens the libaio at the path LIBAIO. That
- * libaio makes its system calls through syscall(2), which uaio interposes.
+ * elsewhere LIBAIO: with uaio preloaded, opens the system's libaio, at the path LIBAIO.
+ * uaio must handle that libaio's system calls, because uaio interposes syscall(2).
  */
 #undef NDEBUG
 #include <assert.h>

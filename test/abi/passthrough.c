@@ -56,7 +56,8 @@ static struct outcome call(syscall_fn *function, long nr, const long a[6])
 {
 	struct outcome outcome;
 
-	errno = ENOTTY; /* no call sets ENOTTY: a change of errno is seen */
+	/* No call of this test fails with ENOTTY, so any change of errno is seen. */
+	errno = ENOTTY;
 	outcome.ret = function(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 	outcome.error = errno;
 	return outcome;
@@ -122,8 +123,8 @@ static void test_own_errno(void)
 	expect(SYS_dup2, ARGS(1, 1), 1, ENOTTY);
 #endif
 	/*
-	 * The library also interposes dup2() and these other functions of the C
-	 * library.
+	 * The library also interposes dup2(), dup3() and close(). They must behave like
+	 * the C library's functions.
 	 */
 	errno = ENOTTY;
 	assert(dup2(1, 1) == 1 && errno == ENOTTY);
@@ -202,7 +203,7 @@ static void test_arguments(void)
 	       EINVAL);
 	expect(SYS_futex, ARGS((long)&word, FUTEX_WAIT_BITSET, 8, 0, 0, 1), -1,
 	       EAGAIN);
-	/* FUTEX_CMP_REQUEUE compares with the sixth argument. */
+	/* FUTEX_CMP_REQUEUE compares the futex word with the sixth argument. */
 	expect(SYS_futex,
 	       ARGS((long)&word, FUTEX_CMP_REQUEUE, 1, 1, (long)&other, 8), -1,
 	       EAGAIN);
@@ -210,7 +211,7 @@ static void test_arguments(void)
 	       ARGS((long)&word, FUTEX_CMP_REQUEUE, 1, 1, (long)&other, 7), 0,
 	       ENOTTY);
 
-	/* epoll_pwait: the sixth argument is the size of a signal mask. */
+	/* epoll_pwait: the sixth argument is the size of a signal mask, 8 bytes. */
 	sigemptyset(&mask);
 	expect(SYS_epoll_pwait, ARGS(epoll, (long)&event, 1, 0, (long)&mask, 7),
 	       -1, EINVAL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quota none|NUMBER: checks what a preloaded program reads from /proc/sys/fs/aio-max-nr
- * and aio-nr, the files of the kernel's AIO quota. Whichever function opens the files,
- * the program must read NUMBER (none: INT_MAX) from the first, and the number of its
- * own events from the second. Other files must open as usual.
+ * quota none|NUMBER: checks what a preloaded program reads from the files of the
+ * kernel's AIO quota in /proc/sys/fs. The program must read NUMBER (or INT_MAX, if the
+ * argument is "none") from aio-max-nr, and the number of its own events from aio-nr. It
+ * must not matter which function opens the files. Other files must open as usual.
  */
 #undef NDEBUG
 #undef _FILE_OFFSET_BITS

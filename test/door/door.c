@@ -34,7 +34,10 @@ struct door {
 	uint32_t cq_tail;
 	uint64_t nr_taken;
 	uint64_t nr_done; /* how many accepted requests have completed */
-	/* atomic: a futex on which a thread that closes the door sleeps */
+	/*
+	 * atomic: a futex. The thread that closes the door sleeps on it until all
+	 * requests have completed.
+	 */
 	uint32_t drain;
 	uint32_t is_closing;
 

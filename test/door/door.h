@@ -23,7 +23,7 @@
 
 enum { DOOR_NR_SQES = 64, DOOR_NR_CQES = 128 };
 
-/* Operations. Their comments name members of struct door_sqe, as sqe.memory. */
+/* Operations. In their comments, sqe is the operation's struct door_sqe. */
 enum door_what {
 	DOOR_READ,
 	DOOR_READV,
@@ -33,10 +33,10 @@ enum door_what {
 	DOOR_NOP,
 	DOOR_OPEN, /* sqe.memory is the path, sqe.place has the flags of open() */
 	DOOR_TIMER, /* expires sqe.place nanoseconds from now */
-	/* like DOOR_TIMER; the timer limits the previous request of a chain */
+	/* like DOOR_TIMER; if it expires, the previous request of the chain is cancelled */
 	DOOR_LINK_TIMER,
 	DOOR_CANCEL, /* sqe.place is the tag of the request to cancel */
-	DOOR_CORE,   /* sqe.memory is a struct uaio_sqe for the engine */
+	DOOR_CORE, /* sqe.memory points to a struct uaio_sqe, which is submitted */
 	DOOR_NR_WHATS,
 };
 
@@ -89,8 +89,8 @@ struct door_cqe {
 };
 
 /*
- * The memory that the door shares with the client. A slot's index is the head or the
- * tail, modulo the ring's size.
+ * The memory that the door shares with the client. A ring's heads and tails only
+ * increase; modulo the ring's size, they are the index of a slot.
  */
 struct door_rings {
 	/* atomic */

@@ -91,8 +91,8 @@ static void a_file_is_served_when_its_descriptor_is_another(void **state)
 		assert_got(4, SIZE);
 		assert_int_equal(found[SIZE - 1], 'w');
 		/*
-		 * The file that got the descriptor by dup2() must not have been written
-		 * to.
+		 * dup2() made fd refer to the file `other`. The write to the fixed file
+		 * must not have gone to `other`.
 		 */
 		assert_int_equal(pread(other, found, SIZE, 0), 0);
 		assert_int_equal(door_unfix(door, 0), 0);
@@ -230,7 +230,8 @@ static void it_does_not_while_a_worker_uses_it(void **state)
 	assert_int_equal(door_fix(door, 0, fd), 0);
 	own = own_of(fd);
 	/*
-	 * In the first round the sync is submitted alone, in the second in a chain.
+	 * In the first round the sync is submitted alone, in the second in a chain: in
+	 * both, the library must not give up its descriptor while a worker uses it.
 	 */
 	for (unsigned i = 0; i < 2; i++) {
 		unit_gate_close(own);
@@ -427,8 +428,8 @@ static void a_mistake_with_a_fixed_file_cancels_the_chain(void **state)
 
 	(void)state;
 	/*
-	 * In the first round the slot is empty, in the second it has a file: the
-	 * results must be the same.
+	 * In the first round the slot is empty, in the second it has a file. The
+	 * requests must complete with the same errors in both rounds.
 	 */
 	for (unsigned i = 0; i < 2; i++) {
 		put_tagged(with(rw(DOOR_NOP, -1, NULL, 0, 0), DOOR_LINK), 1);
@@ -437,9 +438,8 @@ static void a_mistake_with_a_fixed_file_cancels_the_chain(void **state)
 		assert_got(1, -ECANCELED);
 		assert_got(2, -EFAULT);
 		/*
-		 * The offset of this read is bad, an error of its execution. So the
-		 * chain breaks only when the read is executed, and the no-op before
-		 * the read completes with 0.
+		 * A bad offset is found only when the read is executed. So the no-op
+		 * before the read completes with 0.
 		 */
 		put_tagged(with(rw(DOOR_NOP, -1, NULL, 0, 0), DOOR_LINK), 1);
 		put_tagged(fixed(DOOR_READ, 1, &byte, 1, -2), 2);

@@ -159,8 +159,8 @@ static void others_on_the_file_are_served_meanwhile(void **state)
 }
 
 /*
- * A multishot poll with a drain: as in the kernel, later requests wait for its last
- * completion.
+ * A multishot poll is submitted as a drain. As in the kernel, the requests that were
+ * submitted after the poll wait for the poll's last completion.
  */
 static void behind_a_drain_it_tells_when_its_turn_comes(void **state)
 {
@@ -199,9 +199,9 @@ static void behind_a_drain_it_tells_when_its_turn_comes(void **state)
 }
 
 /*
- * The second poll waits for POLLHUP. When this poll joins the waiting requests, the next
- * thread that enters the library tries all polls again. The first poll must not complete
- * a second time, because no new data came.
+ * The first poll has reported the data in the pipe. Then a second poll, for POLLHUP, is
+ * submitted, so the next thread that enters the library tries both polls. The first poll
+ * must not complete again, because no new data came.
  */
 static void a_try_without_an_edge_tells_nothing(void **state)
 {
@@ -299,10 +299,9 @@ static struct door_sqe async_poll(int fd, uint32_t events)
 }
 
 /*
- * Three polls wait on one file. The first was tried, and found no data. The second was
- * left to a worker, which has not tried it yet. When the third has to wait, the
- * library's epoll refuses to watch the file (ENOSPC). New data must complete all three
- * polls.
+ * Three polls wait on one file: the first was tried and found no data, and the second
+ * was left to a worker. When the third has to wait, the library cannot add the file to
+ * its epoll (ENOSPC). New data must still complete all three polls.
  */
 static void a_file_that_the_epoll_refused_is_armed_later(void **state)
 {
@@ -554,8 +553,9 @@ static void it_has_one_last_completion_however_it_is_cancelled(void **state)
 			assert_int_equal(cqe.tag, i);
 			assert_int_equal(nr_last, 0);
 			/*
-			 * The ring may be full, because the kernel did not schedule
-			 * this thread for a while.
+			 * If the kernel did not schedule this thread for a while, the
+			 * ring may be full. Then the poll ends with POLLIN, not with
+			 * ECANCELED.
 			 */
 			is_full |= !(cqe.flags & DOOR_MORE) &&
 				   nr_more == DOOR_NR_CQES - 2;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of the engine, through a front-end (the "door") whose ABI differs from kernel
- * AIO and io_uring. The tests do what a client of a front-end does.
+ * AIO and io_uring
  */
 #undef NDEBUG
 #include <errno.h>
@@ -166,8 +166,8 @@ static void nobody_has_to_wait_for_what_gets_ready(void **state)
 	assert_int_equal(enter(0), 1);
 	assert_int_equal(write(ends[1], "a", 1), 1);
 	/*
-	 * The client only reads the tail of its ring in memory; it does not call the
-	 * door.
+	 * The completion must be posted although the client makes no call: it only reads
+	 * the ring's tail in memory.
 	 */
 	while (!nr_unread())
 		sched_yield();
@@ -460,8 +460,8 @@ static void a_child_has_doors_of_its_own(void **state)
 }
 
 /*
- * When the thread `leaver` sleeps, open the gate, so that the worker which waits there
- * continues.
+ * When the thread `leaver` sleeps, let the worker's sync continue, which the gate of
+ * unit_gate_close() holds.
  */
 static long let_go(void *arg)
 {

@@ -2,8 +2,8 @@
 /*
  * Functions that C libraries older than glibc 2.35 lack, implemented here by syscall(2)
  *
- * The tests build with glibc 2.31 or newer (see newer.h). A preloaded library interposes
- * syscall(2), so it also serves the calls of these functions.
+ * The tests build with glibc 2.31 or newer (see newer.h). These functions call
+ * syscall(2), which uaio interposes, so tests with uaio preloaded may use them.
  */
 #ifndef TEST_HELPERS_OLDER_H
 #define TEST_HELPERS_OLDER_H

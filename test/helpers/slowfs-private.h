@@ -17,7 +17,7 @@ enum { FAULTS_MAX = 8, OPCODES_MAX = 64 };
 struct slowfs {
 	/* immutable after the start */
 	pid_t server;
-	/* an eventfd: wakes the server so that it reads is_holding again */
+	/* an eventfd: wakes the server after is_holding or let_go has changed */
 	int poke;
 	uint32_t open_flags; /* FOPEN_* flags of each opened file */
 	/* FUSE_* flags, in addition to the flags that every slowfs server sets */
@@ -37,24 +37,21 @@ struct slowfs {
 	uint32_t delay_us[SLOWFS_NR_OPS];
 	uint32_t most_held[SLOWFS_NR_OPS];
 	/*
-	 * For each operation: a file offset, or NOWHERE. The server answers the held
-	 * calls whose range includes this offset.
+	 * For each operation: an offset that the test has released, or NOWHERE. The
+	 * server answers the held calls whose range includes this offset.
 	 */
 	uint64_t let_go[SLOWFS_NR_OPS];
 	uint32_t nr_let_go[SLOWFS_NR_OPS]; /* a futex word */
 	/*
-	 * indexed by FUSE opcode; the server writes an element before it answers the
-	 * call
+	 * For each FUSE opcode: who made the last call. The server writes this before
+	 * it answers the call.
 	 */
 	struct slowfs_caller callers[OPCODES_MAX];
 	struct fault {
 		struct slowfs_fault what;
 		enum slowfs_op op;
 		uint64_t off; /* or NOWHERE */
-		/*
-		 * how many matching calls are left until one gets the fault, that call
-		 * included
-		 */
+		/* If off is NOWHERE, the nr_left-th call from now gets the fault. */
 		uint32_t nr_left;
 		uint32_t is_there; /* atomic: the other members are valid */
 	} faults[FAULTS_MAX];

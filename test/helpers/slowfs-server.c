@@ -363,8 +363,8 @@ static void do_interrupt(const struct fuse_in_header *request)
 }
 
 /*
- * For each operation: answer the held calls whose range includes this file offset.
- * NOWHERE: answer none by offset.
+ * For each operation: the offset that the test has released, or NOWHERE. The server
+ * answers the held calls whose range includes this offset.
  */
 struct places {
 	uint64_t off[SLOWFS_NR_OPS];
@@ -412,8 +412,8 @@ static void let_go(void)
 			__atomic_load_n(&fs->let_go[op], __ATOMIC_SEQ_CST);
 	answer_due(&places);
 	/*
-	 * Report that the offset was handled: slowfs_release_at() waits until nr_let_go
-	 * changes.
+	 * slowfs_release_at() waits until nr_let_go changes, so tell it that the calls
+	 * at its offset were answered.
 	 */
 	for (int op = 0; op < SLOWFS_NR_OPS; op++)
 		if (places.off[op] != NOWHERE) {

@@ -39,8 +39,8 @@ enum { SLOWFS_CALL_BYTES = 1 << 20 };
 struct slowfs;
 
 /*
- * How a faulty call ends: with this error, or, if the error is 0, after at most `bytes`
- * bytes.
+ * How a faulty call ends: it fails with this error. If the error is 0, it succeeds, but
+ * transfers at most `bytes` bytes.
  */
 struct slowfs_fault {
 	int error; /* 0, or a positive errno such as EIO */
@@ -74,14 +74,14 @@ struct slowfs *slowfs_start_locking(const char *folder,
 void slowfs_stop(struct slowfs *fs);
 /*
  * Return: whether close(2) returns while writes of the file are held. Before Linux
- * 5.16, close(2) waits for these writes. Do not call this function for a file system of
- * slowfs_start_cached().
+ * 5.16, close(2) waits for these writes. The result does not hold for a file system of
+ * slowfs_start_cached(), because close(2) flushes the page cache.
  */
 bool slowfs_closes_at_once(const struct slowfs *fs);
 
 /*
- * Hold all calls of the operation from now on. slowfs_release() answers the held calls,
- * and later calls are not held.
+ * Hold all calls of the operation from now on: the server leaves them unanswered, so
+ * their callers wait. slowfs_release() answers the held calls, and ends the holding.
  */
 void slowfs_hold(struct slowfs *fs, enum slowfs_op op);
 void slowfs_release(struct slowfs *fs, enum slowfs_op op);

@@ -78,7 +78,7 @@ void uring_unmap(const struct uring *ring);
  * Submissions
  */
 
-/* Return: the next free SQE. Its members that are no arguments here are 0. */
+/* Return: the next free SQE, filled in with these arguments, otherwise zero. */
 struct io_uring_sqe *uring_put(struct uring *ring, int opcode, int fd,
 			       uint64_t user_data);
 struct io_uring_sqe *uring_put_rw(struct uring *ring, int opcode, int fd,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Case: a thread that submitted a poll with an eventfd calls poll(), ppoll() or
- * epoll_pwait2() with a bad address. The memory there becomes inaccessible before the
+ * Case: a thread has submitted AIO with an eventfd, and passes a bad address to poll(),
+ * ppoll() or epoll_pwait2(). The memory at the address becomes inaccessible before the
  * call, or while the thread sleeps. The calls must fail with EFAULT.
  */
 #include <errno.h>

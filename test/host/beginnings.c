@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * In builds with AddressSanitizer, makes fork() wait while a thread begins or ends
+ * In builds with AddressSanitizer, makes fork() wait while a thread begins or ends,
+ * because threads could hang in the child
  *
  * AddressSanitizer's runtime holds locks while a thread begins or ends. If another
  * thread forks meanwhile, the child inherits the locks in locked state, and its next

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * behind: tests requests that are submitted after reads that a file system does not
- * answer
+ * behind: a file system does not answer reads. Requests on other files, submitted later,
+ * must still complete.
  *
  * One device may not occupy all workers, so requests on other files must complete as
  * long as one worker is free or can be created. The program links the library

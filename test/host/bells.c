@@ -129,7 +129,8 @@ static long by_epoll_number(const struct desk *desk, int timeout_ms)
 
 /*
  * In the array for poll(), the ring's element is between elements for other
- * descriptors. The ring's element also requests POLLPRI, which a ring never reports.
+ * descriptors. It also requests POLLPRI. A ring never reports POLLPRI, so poll() must
+ * return POLLIN alone.
  */
 enum { NR_POLLED = 3, PLACE = 1 };
 
@@ -194,7 +195,8 @@ static fd_set set_of(const struct desk *desk)
 	FD_SET(desk->ends[1], &set); /* a pipe's write end: never readable */
 	/*
 	 * Descriptor 63 is not open. It is not below nfds, so the call must ignore it,
-	 * although its bit is in the same word as the others.
+	 * although its bit is in the same word of the set as the bits of the ring and
+	 * the pipe.
 	 */
 	FD_SET(63, &set);
 	return set;
@@ -271,7 +273,10 @@ static long sleep_on(const struct desk *desk, sleep_fn *sleep)
 	return ret;
 }
 
-/* A poll request completes while its submitter sleeps in the function `sleep`. */
+/*
+ * A poll request completes while its submitter sleeps in the function `sleep`. The
+ * function must then return 1.
+ */
 static void sleep_until_told(struct desk *desk, sleep_fn *sleep)
 {
 	pthread_t thread;

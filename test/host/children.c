@@ -237,8 +237,8 @@ void vfork_numbers(void)
 		    fcntl(number, F_GETFL) != -1)
 			_exit(1);
 		/*
-		 * The dup2() must not have moved the library's file to another
-		 * descriptor, as dup2() in the parent does.
+		 * In the parent, dup2() would have moved the library's file to another
+		 * descriptor. In this child it must not have done so.
 		 */
 		for (int i = 0; i < NR_AFTER; i++)
 			if (fcntl(number + 1 + i, F_GETFD) != flags[i])
@@ -281,8 +281,8 @@ void vfork_makes_calls(void)
 	REQUIRE(dup2(open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0644), FAR) ==
 		FAR);
 	/*
-	 * Make the calls before the library has started, then before it has threads,
-	 * then with its threads.
+	 * Call AIO in a child of vfork() before the library has started, then before it
+	 * has threads, then with its threads.
 	 */
 	call_in_vfork();
 	REQUIRE(host_destroy(host_context(4)) == 0);

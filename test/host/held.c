@@ -144,9 +144,9 @@ void close_while_held(void)
 	struct slowfs *fs = host_slow_to_close();
 
 	/*
-	 * If a worker's system call has already looked up the descriptor, close() need
-	 * not wait for this call. The library finds out by reading the worker's files
-	 * in /proc.
+	 * close() need not wait for a worker's system call that has already looked up
+	 * the descriptor. The library has to see in /proc that the worker sleeps in
+	 * this call, so skip the case if /proc does not show this.
 	 */
 	if (fs)
 		host_need_sleeps();

@@ -184,8 +184,8 @@ static void number_blocks(void)
 }
 
 /*
- * Write zeros with O_DIRECT: this allocates the file's blocks, and leaves none of them
- * in the page cache.
+ * Write zeros with O_DIRECT: this allocates the file's blocks. Later writes only
+ * overwrite, so that the kernel's own AIO can execute them.
  */
 static void make_blank(int fd, unsigned nr)
 {

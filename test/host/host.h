@@ -59,8 +59,8 @@ bool host_is_uaio(void);
 bool host_is_sanitized(void);
 
 /*
- * Return: how many rounds to run: n, or fewer where a round takes long. This is so with
- * a sanitizer, and if HOST_DIRECT or HOST_FEW_ROUNDS is in the environment.
+ * Return: how many rounds to run: fewer than n with a sanitizer, or if HOST_DIRECT or
+ * HOST_FEW_ROUNDS is in the environment, because then each round takes long; else n.
  */
 unsigned host_rounds(unsigned n);
 
@@ -68,7 +68,7 @@ unsigned host_rounds(unsigned n);
  * The six calls of kernel AIO. Each function returns a count or a negative errno.
  */
 
-/* Return: whether these functions use POSIX AIO (posix.h). */
+/* Return: whether the functions of this header use POSIX AIO (posix.h). */
 bool host_is_posix(void);
 
 long host_setup(unsigned nr, aio_context_t *ret_ctx);

@@ -215,7 +215,7 @@ static void sleep_in_suspend(void *arg)
 
 /*
  * A handler leaves a wait by siglongjmp, and the thread does not wait again. Still the
- * request in flight must complete and signal the eventfd.
+ * request in flight must complete and signal its eventfd.
  */
 void jumps_out_of_waits(void)
 {
@@ -287,9 +287,9 @@ void jumps_out_of_suspend(void)
 static uint32_t nr_late; /* atomic */
 
 /*
- * glibc's seteuid() sends each thread a signal, and waits until each has changed its
- * user id. The thread of answer_late() blocks this signal until it has sent SIGUSR1 to
- * the thread in seteuid().
+ * Interrupt the thread that waits in glibc's seteuid(). seteuid() sends each thread a
+ * signal, and waits until all have handled it. So this thread blocks that signal until
+ * it has sent SIGUSR1 to the waiting thread.
  */
 static void *answer_late(void *arg)
 {
@@ -345,7 +345,7 @@ void jumps_out_of_setuid(void)
  * Threads that are cancelled asynchronously
  */
 
-/* atomic: how many io_uring_enter calls of cancelled threads returned */
+/* atomic: how often the thread to be cancelled has returned from io_uring_enter */
 static uint32_t nr_entered;
 
 static void *enter_until_cancelled(void *arg)
@@ -441,8 +441,8 @@ static void check_mask(void)
 
 /*
  * Once any thread has its own descriptor table, by unshare(CLONE_FILES), the library
- * must know the table of each thread. It finds out at each thread's first call. A
- * handler may leave this first call by siglongjmp.
+ * must know the table of each thread. It examines the table when the thread calls the
+ * library for the first time. A handler may leave this first call by siglongjmp.
  */
 
 static timer_t first_call_timer;
@@ -464,7 +464,7 @@ static void mask_jumps(int how)
 }
 
 struct first_call {
-	long ns; /* time from the start of the call to the signal */
+	long ns; /* time from the start of the first call to SIGUSR1 */
 	int fd;
 };
 

@@ -181,7 +181,7 @@ static struct attempt {
 	const struct way *way;
 	char path[64];
 	unsigned nr_reads; /* reads that the file system does not answer */
-	/* writes submitted before the reads; the first one occupies a worker */
+	/* how many writes are submitted before the reads */
 	unsigned nr_early;
 } attempt;
 
@@ -275,11 +275,11 @@ void leaving_slow(void)
 }
 
 /*
- * The file system answers no read. Reads occupy all workers that one device may have;
- * with nr_early, the first write occupies one of these workers. Hundreds of further
- * reads are queued. If the writes go to a file on the same device, no worker is free
- * for the queued writes. So the thread that ends the process must execute these writes
- * itself.
+ * The file system answers no read. Reads occupy all workers that one device may have,
+ * and hundreds of further reads are queued. The process then submits writes and ends.
+ * is_slow: the writes go to the same device, and the first one occupies one of these
+ * workers. No worker is free for the other writes, so the thread that ends the process
+ * must execute them.
  */
 static void leave_behind_reads(const struct way *way, bool is_slow)
 {

@@ -122,8 +122,9 @@ static unsigned try_everything(aio_context_t ctx, const struct files *files)
 }
 
 /*
- * Files that a child shares. The child makes them ready while its parent sleeps in
- * io_getevents. The parent makes no other call, so the library must notice by itself.
+ * Files that a child of fork() inherits. The child makes them ready while its parent
+ * sleeps in io_getevents. The library must notice this and end the sleep, although the
+ * parent makes no other call.
  */
 static struct files handed_over;
 
@@ -157,8 +158,8 @@ static int live_without_descriptors(void *arg)
 	aio_context_t ctx, early = *(bool *)arg ? host_context(16) : 0;
 	struct timespec soon = { .tv_nsec = 1000000 };
 	/*
-	 * number of accepted requests; the library refuses the poll, for lack of a
-	 * descriptor
+	 * how many of the five requests are accepted; without a descriptor, the library
+	 * refuses the poll
 	 */
 	unsigned all = host_is_uaio() ? 4 : 5;
 	struct io_event event;
@@ -217,8 +218,8 @@ static int live_without_threads(void *arg)
 	struct files files = open_files();
 	aio_context_t ctx = host_context(64);
 	/*
-	 * number of accepted requests; the library refuses the poll, for lack of a
-	 * thread
+	 * how many of the five requests are accepted; without a thread, the library
+	 * refuses the poll
 	 */
 	unsigned all = host_is_uaio() ? 4 : 5;
 
@@ -266,7 +267,7 @@ static rlim_t bytes_of(bool is_in_memory)
 
 /*
  * Run requests with *arg more bytes of address space than now. limit_memory() raises
- * this number step by step, so that each allocation of the library fails once.
+ * *arg step by step, so that each allocation of the library fails once.
  */
 static int live_without_memory(void *arg)
 {

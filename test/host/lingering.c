@@ -198,8 +198,8 @@ static void linger_once(void (*replace)(void))
  * The program closes the descriptor while a read waits, so the read holds the last
  * reference to the socket. When data arrives, the read completes. Other requests must
  * not wait for the close of the socket. This runs only with the library: kernel AIO
- * would wait for the data in io_submit. A poll instead of the read would leave the data
- * unread, and then the close of the socket would reset the connection.
+ * would wait for the data in io_submit. The request must be a read: unread data would
+ * make the close reset the connection instead of linger.
  */
 static void linger_behind_read(void)
 {

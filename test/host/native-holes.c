@@ -267,7 +267,8 @@ static void release_memory(void)
 
 /*
  * Workers wait in the kernel for memory that the program fills only after it has closed
- * the descriptor. With the kernel alone, io_submit itself would wait.
+ * the descriptor. So neither io_submit nor close() may wait for these writes. With the
+ * kernel alone, io_submit would wait.
  */
 void native_closing(void)
 {

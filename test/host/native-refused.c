@@ -33,8 +33,9 @@ enum { NR = 64, STATUS = 42 };
 
 /*
  * Make a system call that bypasses the library. The function must be inlined with a
- * constant `nr`. If the library does not know the number of a system call instruction,
- * it assumes that the instruction may change user or group ids (proc/identity.h).
+ * constant `nr`, because the library looks for the number at each system call
+ * instruction. If it finds none, it assumes that the instruction may change user or
+ * group ids, and then behaves otherwise (proc/identity.h).
  */
 static inline __attribute__((always_inline)) long
 native_call(long nr, long a, long b, long c, long d, long e)
@@ -306,11 +307,10 @@ void native_killed_later(void)
 }
 
 /*
- * If an instruction of the program could change user or group ids without the library
- * noticing, the library queries the ids at each request. This program has no such
- * instruction, so the library must not query the ids. The test installs a filter that
- * kills the process at such a query, capget. On processors other than x86-64, the
- * library assumes that every program has such an instruction.
+ * If an instruction of the program could change user or group ids unnoticed, the library
+ * queries the ids at each request by capget. This program has no such instruction, so
+ * the library must not query: a filter kills the process at capget. This holds only on
+ * x86-64; elsewhere the library assumes such an instruction in every program.
  */
 
 static int work_without_queries(void *arg)
@@ -379,7 +379,10 @@ void native_slow(void)
 	aio_context_t ctx = host_context(NR);
 	int fd = create_direct();
 
-	/* First use a file on which kernel AIO is asynchronous. */
+	/*
+	 * First use a file on which kernel AIO is asynchronous, so that the library uses
+	 * the kernel's AIO for this context.
+	 */
 	work(ctx, fd);
 	REQUIRE(close(fd) == 0 && chdir("slow") == 0);
 	fd = create_direct();

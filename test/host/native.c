@@ -256,7 +256,7 @@ void native_numbers_of_engine(void)
 }
 
 /*
- * Ways to learn of an event
+ * Ways to wait for a completion
  */
 
 static sigjmp_buf before_sleep;

@@ -139,8 +139,8 @@ void numbers_of_threads(void)
 }
 
 /*
- * Programs that take the library's own descriptors (512 and higher); only with the
- * library
+ * Programs that close or replace the library's own descriptors (512 and higher). These
+ * cases run only with the library.
  */
 
 struct parked {
@@ -439,8 +439,8 @@ enum behind {
 	 */
 	BEHIND_READS_SLOW,
 	/*
-	 * one worker executes the first write, reads occupy the others; more reads are
-	 * queued, and then the remaining writes
+	 * one worker executes the first write, reads occupy all other workers; further
+	 * reads are queued, and after them the other writes
 	 */
 	BEHIND_FIRST_WRITE,
 };
@@ -477,7 +477,7 @@ static void await_closing(struct closer *closer)
 }
 
 /*
- * Send signals to the closing thread, each of which interrupts the thread's write. The
+ * Send signals to the closing thread. Each signal interrupts the thread's write, and the
  * thread must repeat the write. The signal handler runs at once or, if the library
  * defers the signal, when close() returns.
  */
