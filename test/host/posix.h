@@ -5,8 +5,9 @@
  *
  * A context is an array of aiocbs. POSIX AIO has no poll, so the functions read one
  * byte instead; host_take_polled() then does nothing. aio_suspend waits only for the
- * requests in its list, not for later ones. So with HOST_DOOR=shared a reaping thread
- * looks again, at intervals, for requests that another thread submitted.
+ * requests in its list, not for later ones. HOST_DOOR=shared is for cases in which one
+ * thread submits and another reaps: the reaping thread's aio_suspend then gets a
+ * timeout, so that it repeatedly finds the requests submitted meanwhile.
  */
 #ifndef HOST_POSIX_H
 #define HOST_POSIX_H

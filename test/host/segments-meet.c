@@ -295,9 +295,9 @@ static bool count_maps(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * For each split request the library allocates a struct uaio_split. One mapping has
- * room for many of these structs. Submit more requests than fit into one mapping. If
- * the library frees the structs, it needs no other mapping.
+ * The library must free the struct uaio_split that it allocates for each split request.
+ * One mapping has room for many of these structs. Submit more requests than fit into
+ * one mapping: the library must not map any other.
  */
 static void what_it_took_is_given_back(void **state)
 {

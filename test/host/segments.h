@@ -24,8 +24,8 @@ enum {
 	OFF = 2 * SEGMENT - FIRST,
 	BYTES = FIRST + (NR_SEGMENTS - 2) * SEGMENT + LAST,
 	/*
-	 * bytes in each call that the kernel makes to FUSE, if the library does not
-	 * split the request
+	 * If the library does not split the request, the kernel splits it into FUSE
+	 * calls of this size.
 	 */
 	CALL = 1 << 20,
 	NR_CALLS_WHOLE = (BYTES + CALL - 1) / CALL,
@@ -74,8 +74,8 @@ int segments_main(int (*run)(void));
 
 void set_at_once(unsigned at_once);
 /*
- * If is_whole, result_of() from now on assumes that the submitting thread executes each
- * request without splitting it.
+ * is_whole: from now on, result_of() returns the result of a request that the submitting
+ * thread executes without splitting it.
  */
 void expect_whole(bool is_whole);
 

@@ -144,7 +144,7 @@ void share_of_descriptors(void)
 		REQUIRE(host_in_child(park_in_all, &numbers[i]) == 0);
 }
 
-/* Each way in which a program can learn of an event, while it has many contexts */
+/* Each way to wait for a completion, while the program has many contexts */
 
 struct waiter {
 	aio_context_t ctx;
@@ -372,7 +372,7 @@ static int learn_of_events(void *arg)
 		beside_child(ctx);
 	}
 	REQUIRE(host_destroy(ctx) == 0);
-	/* The requests of all other contexts must still complete. */
+	/* The requests that set_up() submitted to 600 other contexts must still complete. */
 	for (unsigned i = 0; i < NR_FILES; i++)
 		count_up(files[i]);
 	for (unsigned i = 0; i < NR; i++)

@@ -167,7 +167,8 @@ void signal_storm(void)
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 	/*
 	 * On x86-64, the library defers a signal that arrives during its call until the
-	 * call returns. So no call in the handler can have found the library busy.
+	 * call returns. So no call in the handler may have failed with EAGAIN because it
+	 * interrupted a call of the library.
 	 */
 	REQUIRE(!storm.nr_busy);
 #endif
@@ -348,7 +349,7 @@ void dispositions_stay(void)
 	REQUIRE(before.environ == after.environ);
 }
 
-/* Threads of the library; only with the library */
+/* The library's threads. These cases run only with the library. */
 
 static cpu_set_t all_cpus;
 
@@ -420,8 +421,8 @@ void threads_behave(void)
 	(void)sched_setscheduler(0, SCHED_FIFO, &param);
 	use_everything();
 	/*
-	 * A new thread may not have its name yet, by which host_for_engine_threads()
-	 * finds it. So wait until two threads have their names.
+	 * host_for_engine_threads() finds threads by their names, but a new thread may
+	 * not have its name yet. So wait until two threads have their names.
 	 */
 	while (host_for_engine_threads(NULL) < 2)
 		sched_yield();
@@ -498,8 +499,8 @@ void ids_change(void)
 		host_skip("not root");
 	use_everything();
 	/*
-	 * A new thread may not have its name yet, by which host_for_engine_threads()
-	 * finds it. So wait until two threads have their names.
+	 * host_for_engine_threads() finds threads by their names, but a new thread may
+	 * not have its name yet. So wait until two threads have their names.
 	 */
 	while (host_for_engine_threads(NULL) < 2)
 		sched_yield();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cases: a thread that submitted polls with an eventfd sleeps in epoll_wait, poll or a
- * variant of these
+ * Cases: a thread submits poll requests that signal an eventfd. Then it waits for the
+ * eventfd in epoll_wait, poll or a variant of these.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -485,8 +485,8 @@ void sleeps_left_for_good(void)
 
 	nr_interrupts = NR_ELEMENTS(calls) + 1;
 	/*
-	 * When the library starts, it looks at the handlers that exist. So start it
-	 * before a system call that bypasses the library installs the handler.
+	 * When the library starts, it replaces the installed handlers by its own. So
+	 * start the library before handle_in_the_sleep() installs the handler.
 	 */
 	set_up(&desk, EPOLLIN);
 	handle_in_the_sleep(jump);
@@ -682,7 +682,8 @@ static int sleep_in_child(void *arg)
 	struct pollfd slot = { .fd = parents->ends[0], .events = POLLIN };
 
 	/*
-	 * The child sleeps before it has a context of its own, and again afterwards.
+	 * The parent's request must not wake the child, neither before the child has a
+	 * context of its own nor afterwards.
 	 */
 	REQUIRE(poll(&slot, 1, 10) == 0);
 	REQUIRE(by_epoll_wait(parents, 10, NULL) == 0);

@@ -261,7 +261,10 @@ static void check_own_side(struct common *common)
 	REQUIRE(host_reap(common->ctx, 1, events) == 1);
 	REQUIRE(events[0].res == BYTES);
 	meet(common);
-	/* By now the other thread has closed its descriptors. */
+	/*
+	 * The other thread has closed NUMBER and PIPE_NUMBER in its own table. In this
+	 * thread's table they must still work.
+	 */
 	meet(common);
 	check_all(common->shared_fd, 's');
 	memset(buf, 't', sizeof(buf));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tls: a program with more thread-local storage than the library reserves on a worker's
- * stack. The C library puts each thread's thread-local storage on its stack.
+ * tls: a program with more thread-local storage than fits on a worker's usual stack. The
+ * C library puts thread-local storage on each thread's stack, so the library must create
+ * its workers with larger stacks.
  */
 #undef NDEBUG
 #include <assert.h>

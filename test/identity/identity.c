@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * identity CHANGE: changes the credentials, the root or another part of a thread's
- * identity, then makes certain requests in every possible way. Some changes happen
- * between the submission of a request and its completion. The program prints a line for
- * each request: its result and the file that it created. With the kernel and with the
- * library, the output must be the same.
+ * identity. Then it makes requests whose results depend on the identity, by each
+ * interface for asynchronous I/O. Some changes happen between the submission of a
+ * request and its completion. The program prints a line for each request: its result and
+ * the file that it created. With the kernel and with the library, the output must be the
+ * same.
  *
  * Run as root, in an empty directory that everybody may enter.
  */
@@ -428,7 +429,10 @@ static int submit_chain(struct io_uring *ring, enum op op)
 	return other.res;
 }
 
-/* A ring with IORING_SETUP_SQPOLL, created before the change of identity. */
+/*
+ * A ring with IORING_SETUP_SQPOLL, created before the change of identity: its requests
+ * run with the identity at its creation.
+ */
 static struct io_uring polled;
 
 static int submit_polled(struct io_uring *ring, enum op op)
@@ -654,8 +658,8 @@ static void act(unsigned change, unsigned way, enum op op, int out)
 static struct slowfs *server; /* NULL: no FUSE server */
 
 /*
- * Print the user and group id with which the FUSE server got the call, and whether the
- * child's process made it.
+ * Print the user and group id that the FUSE server saw in the call, and whether the call
+ * came from the child.
  */
 static void print_caller(enum op op, pid_t child)
 {

@@ -3,8 +3,8 @@
  * A batch of requests, for programs that check the results of libaio
  *
  * Each write has a version number, and fills its buffer with this number, in words of 8
- * bytes. So a buffer shows which write it came from. If a check fails, each function
- * prints a line on stderr and ends the process with status 1; so does fail().
+ * bytes. So a buffer shows which write it came from. If a check fails, the function
+ * calls fail(), which prints a line on stderr and ends the process with status 1.
  */
 #ifndef UAIO_TEST_BATCH_H
 #define UAIO_TEST_BATCH_H
@@ -29,8 +29,8 @@ struct batch {
 	/* the result that the request must have; by default, its full length */
 	long due[MAX_BATCH];
 	/*
-	 * for request i of the batch that batch_reap() reaped most recently: the
-	 * position of its event among the batch's events
+	 * set by batch_reap(): seen_as[i] is 0 if the event of request i came first, 1
+	 * if it came second, and so on
 	 */
 	int seen_as[MAX_BATCH];
 };
@@ -62,7 +62,7 @@ void batch_reap(struct batch *b);
  */
 void batch_expect_after(const struct batch *b, int later, int earlier);
 
-/* Check that each word of the buffer is a version number from low to high. */
+/* Check that each word of the buffer is a version number in [low, high]. */
 void expect_version(const char *what, const uint64_t *buf, size_t len,
 		    uint64_t low, uint64_t high);
 

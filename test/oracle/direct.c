@@ -57,7 +57,7 @@ enum {
 	NR_THREADS = 4,
 	NR_SLOTS = 2, /* most requests of a thread at once */
 	NR_PIECES = 64,
-	ODD = 104,     /* bytes of an incomplete block at the file's end */
+	ODD = 104, /* bytes in the file's last block after some truncations */
 	RECORD = 1000, /* bytes in each append: whole words */
 	PATIENCE_S = 60,
 	NR_WRITES_MAX = 1 << 20,
@@ -70,7 +70,7 @@ static enum mode mode;
 static double end_time;
 static uint64_t seed;
 
-/* All writes of the run, whose numbers start with 1. nr_writes is atomic. */
+/* All writes of this program, numbered from 1. nr_writes is atomic. */
 static uint32_t nr_writes;
 static struct {
 	int64_t offset;

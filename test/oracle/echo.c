@@ -5,9 +5,9 @@
  * One multishot request accepts all connections. For each connection, one multishot
  * request receives into provided buffers, which all connections share. Each connection
  * has a list of its received buffers. The server sends the first buffer of the list,
- * then gives this buffer back to the kernel. If a connection has too many buffers, or
- * the kernel had no free buffer for it, the server stops receiving for this connection
- * until all its buffers are sent.
+ * then gives this buffer back to the kernel. If a connection has too many buffers, or a
+ * receive found no free buffer, the server stops receiving for this connection until all
+ * its buffers are sent.
  */
 #include <stdbool.h>
 
@@ -16,7 +16,7 @@
 enum {
 	NR_BUFFERS = 1 << 15,
 	BUFFER_BYTES = 2048,
-	MANY = 8, /* most received buffers of a connection */
+	MANY = 8, /* a connection with so many unsent buffers stops receiving */
 	NONE = -1,
 };
 

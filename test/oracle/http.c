@@ -18,7 +18,7 @@ enum what { END, ACCEPT, RECEIVE, SEND };
 
 struct connection {
 	bool is_at_end;
-	/* bytes of the question, of the answer, and of the answer's part already sent */
+	/* bytes of the HTTP request, of the response, and of the response already sent */
 	size_t asked, answered, sent;
 	char question[ASKED_BYTES + 1];
 	char *answer; /* owns */

@@ -9,13 +9,13 @@
  * O1  A read returns every buffered write, append and size-extending direct
  *     write that was submitted before it for the same inode, through any
  *     descriptor, context or thread.
- * O2  Such writes take effect in the order of submission.
+ * O2  The writes of O1 take effect in the order of submission.
  * O3  The event of an fsync comes after the events of all writes that were
  *     submitted before it.
  * O4  A read through the page cache returns no write that was submitted after
  *     it for the same inode, through any descriptor, context or thread.
- * O5  A buffered write takes effect after earlier direct requests for the same
- *     bytes. So does a write that extends the file.
+ * O5  A buffered write, or a direct write that extends the file, takes effect
+ *     after earlier direct requests for the same bytes.
  * O6  Each accepted request has exactly one event (batch_reap checks this).
  */
 #undef NDEBUG
@@ -160,7 +160,7 @@ static struct {
 	/* under lock: version number of the write submitted last */
 	uint64_t version;
 	int fds[NR_THREADS]; /* all of one file; immutable while threads run */
-	long rounds;         /* of each thread; constant while threads run */
+	long rounds; /* how many rounds each thread runs; immutable while threads run */
 } shared = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void *submit_in_turn(void *arg)
@@ -196,9 +196,9 @@ static void *submit_in_turn(void *arg)
 }
 
 /*
- * Test the invariant O4: a read beyond the end of the file, then writes that extend it:
- * an append, a write that leaves a hole, or a direct write. The read must end at the
- * old end.
+ * Test the invariant O4. A read reaches beyond the end of the file. Writes submitted
+ * after it extend the file: an append, a write that leaves a hole, or a direct write.
+ * The read must end where the file ended before these writes.
  */
 static void mode_before(long rounds)
 {
@@ -232,8 +232,8 @@ static void mode_before(long rounds)
 }
 
 /*
- * Test the invariant O5: a direct write, and a direct read across the file's end, then
- * buffered writes of the same bytes.
+ * Test the invariant O5. A direct write, and a direct read across the file's end, are
+ * followed by buffered writes of the same bytes. These must take effect last.
  */
 static void mode_mixed(long rounds)
 {

@@ -8,7 +8,8 @@
  * its submission until its event is reaped. When no slot is free, io_submit fails with
  * EAGAIN. The program prints how many requests were accepted, the fields of the ring,
  * and how many events it reaped. With the kernel and with uaio, it must print the same.
- * It stays on one CPU, because the kernel hands out slots to CPUs in batches.
+ * It stays on one CPU: the kernel hands out slots to CPUs in batches, so with several
+ * CPUs the number of accepted requests would vary.
  */
 #undef NDEBUG
 #include <assert.h>
