@@ -233,7 +233,8 @@ static void mode_before(long rounds)
 
 /*
  * Test the invariant O5. A direct write, and a direct read across the file's end, are
- * followed by buffered writes of the same bytes. These must take effect last.
+ * followed by buffered writes of the same bytes, or a direct write that extends the
+ * file. These later writes must take effect last.
  */
 static void mode_mixed(long rounds)
 {

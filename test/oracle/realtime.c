@@ -3,11 +3,11 @@
  * realtime: a client with real-time priority that polls for events without waiting
  *
  * The client has real-time priority on one processor and never sleeps. Other threads on
- * this processor, such as the library's workers, get only the time that the kernel
- * reserves for them. This time comes after nearly a second; each read must complete
- * earlier. (On the kernel, a read of a loop device waits for this time, because a
- * kernel thread serves the device. Here the file is in memory.) A stall of the machine
- * may make one client late. So up to three clients run, and one of them must succeed.
+ * this processor, such as the library's workers, run only when the kernel throttles the
+ * client, after nearly a second (sched_rt_runtime_us). Each read must complete earlier.
+ * (With kernel AIO, a read of a loop device would be as late, because a kernel thread
+ * serves the device. Here the file is in memory.) A stall of the machine may make one
+ * client late. So up to three clients run, and one of them must succeed.
  */
 #undef NDEBUG
 #include <assert.h>

@@ -4,10 +4,9 @@
  *
  * WHERE is `uaio` or `glibc`: the library that executes the requests. With uaio, a case
  * fails if the fault occurs. With glibc, a case prints the outcome, and fails if the
- * fault does not occur. There are two exceptions: the fault depends on timing, or the
- * glibc is not the release that was examined. Some cases wait for an event that never
- * happens with glibc. With glibc they wait only for a moment, with uaio until a
- * deadline.
+ * fault does not occur, unless the fault depends on timing, or the glibc is not the
+ * release that was examined. Some cases wait for an event that never happens with glibc.
+ * With glibc they wait only for a moment, with uaio until a deadline.
  *
  * posix.py runs each case in a directory of its own. With uaio, workers execute all
  * requests on files (UAIO_FORCE_WORKER). Some cases use files of a file system that

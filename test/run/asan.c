@@ -18,9 +18,10 @@
  * right         no mistake: the program uses memory just before and after the memory of
  *               requests with odd addresses and sizes; a child of fork() uses the memory of
  *               its parent's request
- * neighbours    no mistake: buffers of one block of memory are used, and read into again,
- *               while reads into their neighbours are in flight
- * beside        like neighbours, but the block is freed while two buffers are in flight
+ * neighbours    no mistake: the buffers are parts of one allocation; the program uses a
+ *               buffer, and submits the next read into it, while reads into the other
+ *               buffers are in flight
+ * beside        like neighbours, but the allocation is freed while two reads are in flight
  * mapped        other memory is mapped over the memory of a request in flight, and used
  */
 #undef NDEBUG
@@ -264,8 +265,8 @@ static void neighbours(void)
 	char *pool = read_downwards(aiocbs, BUFFERS);
 
 	/*
-	 * Complete the oldest read, while the read into the next lower buffer is in
-	 * flight.
+	 * Complete the oldest read and use its buffer. This is no mistake, although the
+	 * reads into the neighbouring buffers are in flight.
 	 */
 	for (size_t round = 0; round < 3; round++)
 		for (size_t i = BUFFERS; i-- > 0;) {

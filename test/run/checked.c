@@ -328,8 +328,8 @@ static void race(void)
 	void *data;
 
 	/*
-	 * The new thread uses the buffer before or after the submission: the order is
-	 * not determined.
+	 * The new thread may use the buffer before or after this thread submits the
+	 * receive. Nothing orders the two, so this is a race.
 	 */
 	assert(pthread_create(&thread, NULL, touch, buffer) == 0);
 	io_uring_prep_recv(io_uring_get_sqe(&shared), ends[0], buffer, MESSAGE,

@@ -4,6 +4,7 @@
  * with MemorySanitizer, which does not see what a request writes. So uaio check must
  * tell the sanitizer that the memory is initialised.
  *
+ * CASE says which memory the program uses:
  * rings     a struct io_uring, and the memory of completions
  * events    events and data of kernel AIO, whose calls are made by syscall(2)
  * provided  provided buffers

@@ -13,7 +13,8 @@
  *           the completion
  * handed    one thread submits, another thread consumes the completion
  * carried   memory is passed to another thread, by sending its address through a pipe
- * mapped    each of several threads has a ring, one after another at the same address
+ * mapped    several threads create rings, which the kernel maps at the same address, one
+ *           after another
  * linked    two linked requests have the same buffer
  * message   a ring gets a message from another ring
  * forked    a child of fork() starts a thread, and has requests
@@ -173,8 +174,8 @@ static void *use_carried(void *arg)
 
 		/*
 		 * uaio check makes the memory accesses of a request on a fiber (a
-		 * context of the sanitizer), but not those of a linked request. So link
-		 * the read in every second round.
+		 * context of the sanitizer), but not those of a linked request. Test
+		 * both: link the read in every second round.
 		 */
 		io_uring_prep_nop(sqe);
 		sqe->flags |= i % 2 ? IOSQE_IO_LINK : 0;
@@ -313,9 +314,9 @@ void __tsan_acquire(void *at);
 void *__tsan_get_current_fiber(void);
 
 /*
- * courier: the address of uaio check's fiber for completed reads. hold: the case
- * `beside` sets TO_BE_HELD. Then __tsan_acquire() stops the next thread that has
- * switched to that fiber, until `beside` has called fork(). Both variables are atomic.
+ * `courier` is the address of uaio check's fiber for completed reads. After the case
+ * `beside` has set `hold` to TO_BE_HELD, __tsan_acquire() stops the next thread that has
+ * switched to this fiber, until `beside` has called fork(). Both variables are atomic.
  */
 static void *courier;
 static enum { NOT_HELD, TO_BE_HELD, HELD } hold;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program that prints the name of the file loaded into it whose name begins with
- * libuaio, for example "libuaio.so.0"; else "none".
+ * A program that prints which libuaio is loaded into it: the file's name, for example
+ * "libuaio.so.0", or "none".
  */
 #include <link.h>
 #include <stdio.h>

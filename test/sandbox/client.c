@@ -94,7 +94,8 @@ static void say(const char *what, long res)
 
 struct spec {
 	uint32_t action;
-	bool is_rest; /* the action is for all calls that are not listed */
+	/* the action is for all system calls but those in calls[]; else for these */
+	bool is_rest;
 	int calls[SPEC_CALLS];
 	unsigned nr;
 };
@@ -362,8 +363,8 @@ static void use_cached(aio_context_t ctx)
 	struct iocb iocb;
 
 	/*
-	 * Write so often that the library assumes that the page cache contains the
-	 * file.
+	 * After so many reads that found their pages in the page cache, the library
+	 * reads without querying the page cache (RWF_NOWAIT).
 	 */
 	say("cached", write_and_read(ctx, files.cached, BLOCK, 3 * NR_BLOCKS));
 	say("writev",
@@ -501,7 +502,7 @@ static void use_cancel(aio_context_t ctx)
 }
 
 /*
- * Close a socket while a read waits on it. The context exists until the process ends.
+ * Close a socket while a read waits on it. The read still waits when the process ends.
  */
 static void use_close(aio_context_t ctx)
 {

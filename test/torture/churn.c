@@ -89,7 +89,7 @@ static void own_one_file(struct owner *owner)
 	switch (random_below(&owner->random, 3)) {
 	case 0: unit_close(owner->fd); break;
 	case 1: put_other_kind(owner); break;
-	default: break; /* the next dup2() replaces this file */
+	default: break; /* the dup2() of the next round replaces this file */
 	}
 	REQUIRE(uaio_aio_getevents(owner->handle, NR_WRITES, NR_WRITES, events,
 				   NULL) == NR_WRITES);

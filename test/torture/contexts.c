@@ -178,8 +178,8 @@ static void renew(struct worker *worker, uint64_t *place, uint64_t handle)
 	REQUIRE(ret == 0);
 	worker->nr_setups++;
 	/*
-	 * If another thread has put a context into the same place meanwhile, destroy
-	 * that context.
+	 * If another thread has put a context into this element of places[] meanwhile,
+	 * destroy that context.
 	 */
 	while (!__atomic_compare_exchange_n(place, &handle, fresh, false,
 					    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))

@@ -6,9 +6,9 @@
  * of the file, with and without vectors, and has many requests in flight. A write fills
  * its block with the write's number.
  *
- * This must hold: a read returns the whole of the last write to its block that was
- * submitted before the read, and nothing of later writes. At the end the file contains
- * the result of all writes in order.
+ * This must hold: a read returns the block as it was after all writes submitted before
+ * the read, and nothing of later writes. At the end the file contains the result of all
+ * writes in order.
  */
 #undef NDEBUG
 #include "torture.h"

@@ -28,7 +28,7 @@ enum {
 	NR_THREADS = 4,
 	NR_SLOTS = 8, /* of each thread and pipe */
 	RECORD = sizeof(uint64_t),
-	/* records per write: no more than a pipe accepts in one piece */
+	/* records per write: a pipe accepts so few bytes (PIPE_BUF) all or none */
 	RECORDS_MAX = 64,
 };
 

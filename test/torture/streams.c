@@ -31,7 +31,7 @@ enum {
 	NR_STREAMS = NR_PIPES + 2 * NR_SOCKETS,
 	NR_SLOTS = 8,
 	NR_PARTS = 5,
-	NR_WRITES = 4, /* in flight at the same time */
+	NR_WRITES = 4, /* most writes of a stream in flight at the same time */
 	WRITE_MAX = 200000,
 	READ_MAX = 30000,
 };

@@ -43,7 +43,7 @@ static struct source {
 	struct iocb iocb;
 	char byte;
 	int64_t since; /* when a byte was written to the pipe */
-	/* atomic: has a byte, and no event has reported it yet */
+	/* atomic: the pipe has a byte that no event has reported yet */
 	uint32_t is_ready;
 } sources[NR_CONTEXTS][NR_PIPES];
 

@@ -135,13 +135,14 @@ static int do_aio(void)
  * Threads, and signals
  */
 
-static __thread int *own; /* address of this thread's `anchor` */
+static __thread int
+	*own; /* the thread sets it to the address of its `anchor` */
 static __thread int anchor;
 static volatile sig_atomic_t nr_handled, nr_foreign;
 
 /*
- * A signal handler that counts its calls. nr_foreign counts the calls that find the
- * thread-local variables of another thread: `own` should be the address of `anchor`.
+ * A signal handler that counts its calls. nr_foreign counts calls with the thread-local
+ * storage of another thread, in which `own` is not the address of `anchor`.
  */
 static void count(int sig)
 {
@@ -164,7 +165,10 @@ static timer_t tick(long ns)
 	struct itimerspec every = { { 0, ns }, { 0, ns } };
 	timer_t timer;
 
-	/* The handler runs with all signals blocked, SIGSYS included. */
+	/*
+	 * Let the handler run with all signals blocked, even SIGSYS, by which the trap
+	 * gets system calls.
+	 */
 	(void)sigfillset(&action.sa_mask);
 	if (sigaction(SIGALRM, &action, NULL) < 0 ||
 	    timer_create(CLOCK_MONOTONIC, &event, &timer) < 0 ||
@@ -361,8 +365,8 @@ static __thread struct alternate {
 	char *stack;
 	struct uring ring;
 	/*
-	 * variable in the stack frame of the handler that makes the calls; the frames
-	 * of nested handlers are below it
+	 * address of a variable in the frame of the handler that makes the calls; the
+	 * handlers that interrupt this handler must have their frames below it
 	 */
 	const volatile char *outer;
 	aio_context_t ctx;
@@ -1213,7 +1217,10 @@ static int do_code(void)
 	return 0;
 }
 
-/* Let malloc() grow the heap by brk while the library allocates memory. */
+/*
+ * Let malloc() grow the heap by brk while the library allocates memory. The library must
+ * not overwrite the program's blocks.
+ */
 static int do_heap(void)
 {
 	enum { BLOCKS = 400, BYTES = 30000 };

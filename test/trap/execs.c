@@ -164,8 +164,8 @@ static int without_trap(char **argv)
 }
 
 /*
- * Install a filter that kills the process at access() or newfstatat(), which dynamic
- * loaders call. Then execute the program.
+ * Execute the program with a filter that kills it at access() or newfstatat(). A dynamic
+ * loader makes these calls, so the program survives only if no loader runs in it.
  */
 static int with_filter(char **argv)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads the beginning of a file through a ring. The program makes the ring by
- * syscall(2), but the system call io_uring_enter by an instruction of its own. The
- * function around this instruction has no unwind information, and keeps the number of
- * the system call in a register.
+ * syscall(2), but calls io_uring_enter by an instruction of its own. The function around
+ * this instruction has no unwind information, and keeps the number of the system call in
+ * a register, from which a loop copies the number to eax.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -65,7 +65,7 @@ static long answer_try(const long args[6])
 }
 
 /*
- * Wait while the test holds plain reads of this page.
+ * Wait while the test holds plain reads (reads without RWF_NOWAIT) of this page.
  * Return: 0, or the error with which the read must fail.
  */
 static int begin_plain(uint64_t off)

@@ -2,10 +2,11 @@
 /*
  * A file that is not in the page cache. A hook simulates the page cache.
  *
- * The test decides when a page gets into the simulated page cache. The hook holds plain
- * reads of a page until the test releases them. Reads with RWF_NOWAIT ("tries") return
- * only cached pages. The hook counts the engine's system calls. Each test uses another
- * device number, because the engine remembers what it has learnt about a device.
+ * The test decides when a page gets into the simulated page cache. Reads with RWF_NOWAIT
+ * ("tries") return only cached pages. The hook holds reads without RWF_NOWAIT ("plain
+ * reads") of a page until the test releases them. The hook counts the engine's system
+ * calls. Each test uses another device number, because the engine remembers what it has
+ * learnt about a device.
  */
 #ifndef COLD_H
 #define COLD_H
@@ -34,7 +35,7 @@ struct cold {
 	 */
 	int advice_error, read_error; /* 0: none */
 	uint64_t is_there;            /* cached pages: a bit for each */
-	/* pages whose plain reads are held: a bit for each */
+	/* pages whose plain reads (without RWF_NOWAIT) are held: a bit for each */
 	uint64_t is_held;
 	/*
 	 * index of the page whose non-blocking reads the test holds back; -1: of none

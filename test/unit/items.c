@@ -210,8 +210,8 @@ const char *items_find_breach(enum uaio_account id, bool has_manager)
 		breach = "the manager is not told that a worker is missing";
 	/*
 	 * A worker whose system call has returned may raise nr_searching without the
-	 * lock. Before that, the worker counts as neither searching nor idle. So with any
-	 * value that this relaxed load returns, the sum must not exceed nr_workers.
+	 * lock. Until then, this worker counts in neither nr_searching nor nr_idle. So
+	 * the sum must not exceed nr_workers, even if this load misses the change.
 	 */
 	else if (load_relaxed(&account->nr_searching) + account->nr_idle >
 		 account->nr_workers)
@@ -300,7 +300,10 @@ bool items_hurry(long nr, const long args[6], long *ret_res)
 void items_hurry_manager(void)
 {
 	while (uaio_manager_is_there(uaio_wq_crews)) {
-		/* If the manager sleeps, this call wakes it. */
+		/*
+		 * If the manager has slept since before the hook was set, wake it. It
+		 * then ends at its next sleep.
+		 */
 		(void)uaio_manager_tell(uaio_wq_crews);
 		sched_yield();
 	}
