@@ -34,8 +34,8 @@ static void unlock(void)
 }
 
 /*
- * Registered before all other handlers: so fork() calls lock() last, and unlock()
- * first.
+ * Registered before all other handlers of pthread_atfork(). So fork() calls lock() last,
+ * and unlock() first.
  */
 __attribute__((constructor(101))) static void set(void)
 {

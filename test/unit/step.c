@@ -260,8 +260,8 @@ static long run_victim(void *arg)
 
 	(void)arg;
 	/*
-	 * This thread counts as the victim only until set_victim(false). When a thread
-	 * begins or ends, the C library blocks signals, and a trap would be fatal.
+	 * Let this thread trap only from here to set_victim(false). When a thread begins
+	 * or ends, the C library blocks signals, and a trap would be fatal.
 	 */
 	set_victim(true);
 	if (step.n)

@@ -16,10 +16,9 @@
 #include "unit.h"
 
 /*
- * The tests do the same small piece of work in each round. In round n, the engine's
- * n-th system call fails; in the last round the engine makes fewer calls, so none
- * fails. Whichever call fails, nothing may crash or hang, and each accepted request
- * must have one event.
+ * Each round executes the same few requests. In round n, the engine's n-th system call
+ * fails; in the last round the engine makes fewer calls, so none fails. Whichever call
+ * fails, nothing may crash or hang, and each accepted request must have one event.
  */
 enum { SIZE = UNIT_KEY_BYTES, NR_VECTORS = 100, NR_MAX = 32 };
 
@@ -145,11 +144,10 @@ static void close_all(void)
 }
 
 /*
- * The library duplicates the descriptors of requests. If a request was refused, no such
- * duplicate may keep its file open. The library may keep only four descriptors: the
- * epoll and the eventfd of its fallback thread, and those of the commons. The commons
- * serve all queues that have no epoll of their own (ready.h). A worker may need a
- * moment to release a file.
+ * The library duplicates the descriptors of requests, and must close the duplicates when
+ * the requests have completed or were refused. Only four descriptors of the library may
+ * be left: the epoll and the eventfd of its fallback thread, and those of the commons.
+ * A worker may need a moment to release a file.
  * Return: whether only these descriptors are left.
  */
 static bool are_files_gone(void)

@@ -355,8 +355,8 @@ static bool count_idle(long nr, const long args[6], long *ret_res)
 
 	(void)ret_res;
 	/*
-	 * A new worker first sets its name (prctl). Prepare the worker's thread at this
-	 * moment, because the thread may come to the breakpoint.
+	 * A new worker first sets its name (prctl). At this moment, unblock SIGTRAP in
+	 * its thread, because the thread may come to the breakpoint.
 	 */
 	if (nr == SYS_prctl)
 		unit_let_step();
@@ -491,7 +491,7 @@ static void a_read_is_cancelled_or_made_never_both(void **state)
 	unit_step_through(&stepping);
 }
 
-/* io_getevents tries the read, which finds no data. */
+/* io_getevents tries the waiting read, which finds no data. */
 static long look_for_read(void *arg)
 {
 	struct timespec zero = { 0, 0 };

@@ -25,7 +25,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	uint32_t left = load_relaxed(&nr_allowed);
 
 	/*
-	 * The library's threads always have attributes, so this is another thread.
+	 * The library always passes attributes, so the test itself creates this thread.
 	 */
 	if (!attr)
 		return __real_pthread_create(thread, attr, main, arg);

@@ -46,8 +46,8 @@ int unit_engine(void **state)
 
 	(void)state;
 	/*
-	 * Let the library make all system calls, even if the tests run in a sandbox, so
-	 * that they test the whole engine.
+	 * In a sandbox the library avoids system calls that the sandbox may refuse. Let
+	 * it make all calls, so that the tests test the whole engine.
 	 */
 	uaio_calls_word(uaio_calls_nr_filters(), &all, word);
 	setenv(UAIO_CALLS_VARIABLE, word, 1);
@@ -492,8 +492,8 @@ static bool have_got_on(const struct awake *awake)
 
 /*
  * is_time_over: the awaited thread has slept for long enough.
- * Return: whether is_time_over is true, and each thread that was awake at that moment
- * has since run for long enough (have_got_on()).
+ * Return: whether is_time_over is true, and each thread that was awake when it became
+ * true has since run for long enough (have_got_on()).
  */
 static bool is_long(bool is_time_over, struct awake *awake)
 {

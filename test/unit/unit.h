@@ -8,8 +8,9 @@
  * or contexts behind. If a test hangs, an alarm ends it. A test waits for events, never
  * for time to pass.
  *
- * The tests do not link the library's close() and dup2(). So if the engine may know a
- * descriptor, a test closes it by unit_close() or unit_dup2().
+ * The tests do not link the library's close() and dup2(), which tell the engine that a
+ * descriptor is closed. So a test calls unit_close() and unit_dup2() instead, if the
+ * engine may know the descriptor.
  */
 #ifndef UNIT_H
 #define UNIT_H
@@ -26,8 +27,8 @@
 #include <cmocka.h>
 
 /*
- * cmocka 2 has a macro named stop, which would replace names in the tests, and new names
- * for these two assertions.
+ * cmocka 2 has a macro named stop, but tests have functions of this name. It also has
+ * new names for the two assertions below.
  */
 #undef stop
 #ifdef assert_uint_in_range
@@ -86,8 +87,8 @@ unsigned unit_engine_threads(uint64_t *ret_nr_sleeps);
 enum { UNIT_PATIENCE_MS = 10000 };
 
 /*
- * Return: the name of what was leaked: of a member of the footprint that is higher than
- * in `before`, and stays so for patience_ms. NULL: nothing was leaked.
+ * Return: the name of a member of the footprint that stays higher than in `before` for
+ * patience_ms, so something was leaked; NULL if there is none.
  */
 const char *unit_find_leak(const struct unit_footprint *before,
 			   unsigned patience_ms);
@@ -220,7 +221,8 @@ bool unit_refuse_memory(long nr, const long args[6], long *ret_res);
 void unit_take_time(uint32_t us, bool sleeps);
 
 /*
- * For a hook of fstatfs(): return what the kernel returns, but with the type ext4.
+ * For a hook of fstatfs(): report what the kernel reports, but the type ext4, so that
+ * the engine treats each file as one on ext4.
  */
 long unit_say_ext4(const long args[6]);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Isolated scenarios (is_alone): those whose results do not depend on time or
- * addresses
+ * Isolated scenarios (is_alone). Their results do not depend on time or addresses.
  *
  * A scenario (see fuzz.h) has one ring here. In each step it submits one request, or a
  * chain of a few, and waits for the completions. It prints a line for each step: what
@@ -35,8 +34,8 @@ enum {
 		6, /* longest chain with KIND_SKIP (IOSQE_CQE_SKIP_SUCCESS) */
 	NOTED_MAX = 64,
 	/*
-	 * only this many bytes of an array contain entries for buffers
-	 * (fuzz-register.c)
+	 * how many bytes of a buffer ring are used; fuzz-register.c fills in no more
+	 * entries
 	 */
 	ARRAY_HASHED = 256,
 };
@@ -47,8 +46,8 @@ static struct {
 } noted;
 
 /*
- * A hash. It has NR partial values, each of which takes every NR-th word. With a single
- * value, each word would wait for the one before, and hashing would take half of a
+ * A hash. It has NR partial values; word i goes into partial value i % NR. The processor
+ * computes them in parallel. With a single value, hashing would take half of a
  * scenario's time.
  */
 static uint64_t hash(uint64_t start, const void *bytes, size_t nr)
