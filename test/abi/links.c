@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * links: opens libaio.so.1, libaio.so.1t64 and libuaio.so.0. All three names are links
- * to uaio's library, so the dynamic linker must load one library with one state.
+ * links: opens libaio.so.1, libaio.so.1t64 and libuaio.so.0. All three names lead to
+ * uaio's library, so the dynamic linker must load one library with one state.
  */
 #undef NDEBUG
 #include <assert.h>

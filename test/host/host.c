@@ -184,8 +184,8 @@ static void number_blocks(void)
 }
 
 /*
- * Write zeros with O_DIRECT: this allocates the file's blocks. Later writes only
- * overwrite, so that the kernel's own AIO can execute them.
+ * Write zeros with O_DIRECT. This allocates the file's blocks and caches no pages, so
+ * that the kernel's own AIO can execute the later writes.
  */
 static void make_blank(int fd, unsigned nr)
 {

@@ -485,7 +485,7 @@ void sleeps_left_for_good(void)
 
 	nr_interrupts = NR_ELEMENTS(calls) + 1;
 	/*
-	 * When the library starts, it replaces the installed handlers by its own. So
+	 * When the library starts, it may replace the installed handlers by its own. So
 	 * start the library before handle_in_the_sleep() installs the handler.
 	 */
 	set_up(&desk, EPOLLIN);

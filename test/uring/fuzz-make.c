@@ -283,8 +283,9 @@ static void add_skips(struct io_uring_sqe *sqe)
 	if (any(3) == 0)
 		sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
 	/*
-	 * A kernel with RECV_ZC refuses drains once a RECV_ZC had this flag. The library
-	 * does not know RECV_ZC, and ignores its flags, so it would accept the drains.
+	 * After a RECV_ZC with IOSQE_CQE_SKIP_SUCCESS, a kernel that knows RECV_ZC
+	 * refuses drains. The library does not know RECV_ZC, ignores its flags, and
+	 * would accept the drains. So clear the flag.
 	 */
 	if (sqe->opcode == OP_RECV_ZC)
 		sqe->flags &= (uint8_t)~IOSQE_CQE_SKIP_SUCCESS;
@@ -503,8 +504,8 @@ static void inside_waits(struct io_uring_sqe *sqe)
 }
 
 /*
- * madvise(): only the arena, which is memory for requests, because on other memory it
- * might discard what the program needs.
+ * Let madvise() concern only the arena, which is memory for requests. On other memory
+ * it might discard what the program needs.
  */
 static void inside_memory(struct io_uring_sqe *sqe)
 {

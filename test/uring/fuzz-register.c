@@ -120,8 +120,8 @@ static void add_restriction(union register_arg *arg, uint32_t *nr,
 long register_likely_restrictions(struct ring *ring)
 {
 	/*
-	 * Numbers of the tested kernel: of its operations, of its register operations,
-	 * and of the restrictions that it accepts at most.
+	 * how many operations and register operations the tested kernel has, and how
+	 * many restrictions it accepts
 	 */
 	enum { NR_OPS = 63, NR_REGISTER_OPS = 35, MOST = 110 };
 	union register_arg arg = { 0 };

@@ -278,9 +278,9 @@ static void tell_pending(const struct ring *ring)
 }
 
 /*
- * Make room in the pipes. A pipe from which a splice has read does not support
- * RWF_NOWAIT. If a worker writes more to such a pipe than fits, the worker's system
- * call blocks and cannot be cancelled.
+ * Make room in the pipes, so that writes to them end. A pipe from which a splice has
+ * read does not support RWF_NOWAIT. A worker's write to such a pipe blocks until there
+ * is room, and cannot be cancelled.
  */
 static void empty_pipes(void)
 {

@@ -50,7 +50,8 @@ enum {
 	NR_REQUESTS = 4096, /* most requests of one scenario */
 	ARENA = 1 << 18,
 	/*
-	 * size of a gap without access after the arena; 2 * GAP readable bytes follow
+	 * After the arena come GAP bytes without access, then 2 * GAP read-only bytes.
+	 * Some requests use them.
 	 */
 	GAP = 4096,
 	NR_ARRAYS = 40,
@@ -129,7 +130,7 @@ void note_silent(unsigned place);
 bool await(struct ring *ring, uint64_t patience_us);
 
 /*
- * fuzz-kind.c. text: a seed, which a kind may precede. Sets `kind`.
+ * fuzz-kind.c: parse KIND:SEED, or SEED alone, and set `kind`.
  * Return: whether the text is valid.
  */
 bool parse_seed(const char *text, uint64_t *ret_seed);
@@ -142,9 +143,9 @@ bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us);
 
 /*
  * KIND_TRACED. The program stores to one of these marks before a scenario,
- * before each submission, and after its completions. So a trace of its memory accesses
- * shows these moments. print_traced() prints the addresses of the data that a scenario
- * submits.
+ * before each submission, and after the completions of that submission. So a trace of
+ * the program's memory accesses shows these moments. print_traced() prints the addresses
+ * of the data that a scenario submits.
  */
 enum mark { MARK_WORLD, MARK_BEGIN, MARK_END, NR_MARKS };
 

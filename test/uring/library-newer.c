@@ -159,7 +159,8 @@ static unsigned count_slots(struct io_uring_cqe **cqes, unsigned nr)
 }
 
 /*
- * A ring with CQEs of one and of two slots, and a CQE that only fills the last slot.
+ * A ring may contain CQEs of one and of two slots. If a CQE of two slots does not fit at
+ * the end of the queue, another CQE fills the last slot.
  */
 static void use_newer_mixed(void)
 {
@@ -185,8 +186,8 @@ static void use_newer_mixed(void)
 	prepare_nops(&ring, 1);
 	prepare_wide(&ring);
 	/*
-	 * A CQE of two slots does not fit into the last slot of the queue. So the ring
-	 * posts a CQE without a request, which fills that slot.
+	 * The second CQE does not fit into the last slot of the queue. So the ring posts
+	 * a CQE without a request, which fills that slot.
 	 */
 	assert(io_uring_submit_and_wait(&ring, 2) == 2);
 	assert(io_uring_wait_cqe(&ring, &cqe) == 0 && cqe->user_data == 0);

@@ -153,7 +153,10 @@ static void use_setup(void)
 	say("mlock_size", io_uring_mlock_size(8, 0));
 }
 
-/* Make the system calls directly, and map the ring without liburing. */
+/*
+ * Call the functions of liburing that only make a system call. Set up a ring by
+ * io_uring_setup() and io_uring_queue_mmap() instead of io_uring_queue_init().
+ */
 static void use_calls(void)
 {
 	struct io_uring_params p = { 0 };
@@ -183,7 +186,7 @@ static void use_queue(void)
 	say("peek_batch", io_uring_peek_batch_cqe(&ring, cqes, 16));
 	say("wait_cqe_timeout", io_uring_wait_cqe_timeout(&ring, &cqe, &soon));
 	say("cqe", cqe != NULL);
-	/* Go around the ring many times, with varying numbers of requests. */
+	/* Let the rings wrap around at many positions. */
 	for (unsigned i = 0; i < 40; i++) {
 		prepare_nops(&ring, 1 + i % 8);
 		say("submit", io_uring_submit(&ring));
