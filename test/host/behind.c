@@ -204,8 +204,9 @@ static int be_as_many_as_are_submitted(void)
 	nr_asked = slowfs_nr_done(fs, SLOWFS_ATTRIBUTES);
 	submit_and_hold_all(IOCB_CMD_PWRITE, SLOWFS_WRITE, fd, buffers);
 	/*
-	 * Before each write, the library queries the file's size: does the write extend
-	 * the file? Nearly all of these queries must be answered without the FUSE server.
+	 * Before each write, the library queries the file's size, to see whether the
+	 * write extends the file. The kernel must answer nearly all of these queries
+	 * from its cache, without the FUSE server.
 	 */
 	nr_asked = slowfs_nr_done(fs, SLOWFS_ATTRIBUTES) - nr_asked;
 	assert_in_range(nr_asked, 0, DEPTH / 8);

@@ -202,8 +202,8 @@ void native_numbers(void)
 		host_device_write(&device, ctx, FAR, NR);
 		/*
 		 * replace() may wait for the write: if the kernel's io_submit returned
-		 * EAGAIN, a worker executes the write. So another thread releases the
-		 * write.
+		 * EAGAIN, a worker executes the write. So another thread lets the device
+		 * complete the write.
 		 */
 		REQUIRE(!pthread_create(&helper, NULL, release_soon, NULL));
 		way->replace(FAR, other);

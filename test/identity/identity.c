@@ -125,7 +125,10 @@ static void raise_ids_of_all(void)
 	must(setgroups(2, groups) == 0, "take groups");
 }
 
-/* A thread of group 4 may enter the directory "private". */
+/*
+ * Take the file system ids of nobody, and group 4. Only the group lets this thread enter
+ * the directory "private".
+ */
 static void take_group(void)
 {
 	const gid_t groups[] = { 4 };
