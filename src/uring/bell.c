@@ -79,8 +79,8 @@ static void make_due_locked(struct uaio_uring *ring)
 static struct uaio_uring *first_due(void)
 {
 	/*
-	 * [MB:uring-due] acquire: see next_due of each ring in the list. Pairs with
-	 * make_due_locked().
+	 * [MB:uring-due] acquire: load the list's head before next_due of each ring.
+	 * Pairs with make_due_locked().
 	 */
 	return load_acquire(&uaio_uring_bells.first);
 }
@@ -283,8 +283,8 @@ static bool enter(void)
 static int bell_of(const struct uaio_uring *ring)
 {
 	/*
-	 * [MB:uring-bell] acquire: see what make() wrote before it published the bell.
-	 * Pairs with make().
+	 * [MB:uring-bell] acquire: this thread sees what make() wrote before it published
+	 * the bell. Pairs with make().
 	 */
 	return load_acquire(&ring->bell);
 }

@@ -126,8 +126,8 @@ static inline bool uaio_uring_has_bells(void)
 static inline bool uaio_uring_has_due_bells(void)
 {
 	/*
-	 * [MB:uring-due] acquire: see the rings that find_shared() made due after a
-	 * fork. Pairs with find_shared(). The other loads are relaxed: a client that
+	 * [MB:uring-due] acquire: this thread sees the rings that find_shared() made due
+	 * after a fork. Pairs with find_shared(). The other loads are relaxed: a client that
 	 * has consumed a completion has also seen that the completion's ring was made
 	 * due
 	 */

@@ -168,7 +168,7 @@ static struct io_uring_buf *entry_at(const struct uaio_uring_group *group,
  */
 static unsigned nr_there(const struct uaio_uring_group *group)
 {
-	/* [MB:uring-sq] acquire: see the buffers. Pairs with the client. */
+	/* [MB:uring-sq] acquire: load the tail before the buffers. Pairs with the client. */
 	return (uint16_t)(load_acquire(&group->array->tail) - group->head);
 }
 

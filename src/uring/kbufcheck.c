@@ -80,7 +80,7 @@ static void note_new(struct uaio_uring_group *group)
 	if (!may_read(group, sizeof(struct io_uring_buf)))
 		return;
 	/*
-	 * [MB:uring-sq] acquire: see the buffers before the tail. Pairs with the
+	 * [MB:uring-sq] acquire: load the tail before the buffers. Pairs with the
 	 * client.
 	 */
 	nr = (uint16_t)(load_acquire(&group->array->tail) - entries.first);

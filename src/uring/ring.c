@@ -73,8 +73,8 @@ void uaio_urings_init(void)
 bool uaio_uring_is_here(const struct uaio_uring *ring)
 {
 	/*
-	 * [MB:uring-epoch] acquire: see the ring's members, if this child took it over.
-	 * Pairs with uaio_uring_tab_adopt().
+	 * [MB:uring-epoch] acquire: load `epoch` before the ring's members, in case this
+	 * child took the ring over. Pairs with uaio_uring_tab_adopt().
 	 */
 	return uaio_engine_is_up() &&
 	       load_acquire(&ring->epoch) == uaio_engine_start_nr();
@@ -478,7 +478,7 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 
 struct uaio_uring *uaio_uring_first(void)
 {
-	/* [MB:uring-all] acquire: see the ring's members. Pairs with enlist(). */
+	/* [MB:uring-all] acquire: load the head before the ring's members. Pairs with enlist(). */
 	return load_acquire(&rings.all);
 }
 

@@ -151,7 +151,7 @@ static inline struct uaio_uring_rsrc *
 uaio_uring_table_at(const struct uaio_uring_table *table, uint32_t place)
 {
 	/*
-	 * [MB:uring-place] acquire: see the entry's members. Pairs with
+	 * [MB:uring-place] acquire: this thread sees the entry's members. Pairs with
 	 * exchange_locked().
 	 */
 	return place < table->nr ? load_acquire(&table->entries[place]) : NULL;

@@ -548,7 +548,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	/* relaxed: the clients let one process submit at a time (share.h, I4) */
 	if (call.is_shared)
 		ring->sq_head = load_relaxed(&ring->mem.rings->sq_head);
-	/* [MB:uring-sq] acquire: see the submissions. Pairs with the client. */
+	/* [MB:uring-sq] acquire: load the tail before the submissions. Pairs with the client. */
 	there = load_acquire(&ring->mem.rings->sq_tail) - ring->sq_head;
 	if (there > ring->sq_entries)
 		there = ring->sq_entries;

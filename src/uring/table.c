@@ -80,7 +80,10 @@ static bool is_file(uint32_t fd, uint64_t dev, uint64_t ino)
 /* Return: the slot of fd, which is below FDS_MAX; NULL if its array does not exist. */
 static struct uaio_uring **slot_of(uint32_t fd)
 {
-	/* [MB:uring-tab] acquire: see the zeroed slots. Pairs with make_slot(). */
+	/*
+	 * [MB:uring-tab] acquire: this thread sees the zeroed slots. Pairs with
+	 * make_slot().
+	 */
 	struct uaio_uring **leaf = load_acquire(&tab.leaves[fd / LEAF_FDS]);
 
 	return leaf ? &leaf[fd % LEAF_FDS] : NULL;
@@ -490,10 +493,12 @@ static enum drop drop_locked(struct uaio_uring *ring, uint64_t ino, uint32_t fd,
 }
 
 /*
- * Drop a hold. The search for another descriptor takes no lock. Its result is valid if
- * the ring had only this hold before the search. The search could miss a new descriptor
- * only if a thread with a second hold made the descriptor, and dropped that hold during
- * the search.
+ * Drop a hold: one of those that nr_holds counts (ring.h). Before the last hold is
+ * dropped, a search decides whether the ring dies, or keeps the hold for another
+ * descriptor that the search has found. The search takes no lock. It could miss a new
+ * descriptor only if a thread with a second hold made the descriptor, and dropped that
+ * hold during the search. So the result is valid, because the ring had only this hold
+ * before the search.
  */
 static void drop(struct uaio_uring *ring, uint64_t ino, uint32_t fd)
 {
