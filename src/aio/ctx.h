@@ -190,8 +190,8 @@ void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx);
 static inline long uaio_ctx_room(const struct uaio_ctx *ctx, uint64_t tickets)
 {
 	/*
-	 * [MB:done] acquire: see the tail that was written before nr_done. Pairs with
-	 * take_in() of ctx.c.
+	 * [MB:done] acquire: this thread sees the tail that was written before nr_done.
+	 * Pairs with take_in() of ctx.c.
 	 */
 	uint64_t done = load_acquire(&ctx->nr_done);
 	uint64_t in_flight = tickets / UAIO_TICKET - done;
@@ -204,9 +204,9 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 					 long nr)
 {
 	/*
-	 * [MB:tickets] acquire: see the members of the context as it was last published.
-	 * Publishing gives `tickets` a new value. Pairs with the release in publish() of
-	 * ctx.c.
+	 * [MB:tickets] acquire: this thread sees the members of the context as it was last
+	 * published. Publishing gives `tickets` a new value. Pairs with the release in
+	 * publish() of ctx.c.
 	 */
 	uint64_t tickets = load_acquire(&ctx->tickets);
 	long take;

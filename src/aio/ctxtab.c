@@ -49,11 +49,14 @@ static struct uaio_ctx **slot_of(const struct uaio_ctxtab *tab, uint32_t id)
 
 struct uaio_ctx *uaio_ctxtab_find(const struct uaio_ctxtab *tab, uint32_t id)
 {
-	/* [MB:ctxtab-nr] acquire: see the segment's address. Pairs with grow_locked(). */
+	/*
+	 * [MB:ctxtab-nr] acquire: this thread sees the segment's address. Pairs with
+	 * grow_locked().
+	 */
 	if (id >= load_acquire(&tab->nr))
 		return NULL;
 	/*
-	 * [MB:ctxtab-slot] acquire: see the context's members. Pairs with
+	 * [MB:ctxtab-slot] acquire: this thread sees the context's members. Pairs with
 	 * uaio_ctxtab_set_locked().
 	 */
 	return load_acquire(slot_of(tab, id));

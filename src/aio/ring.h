@@ -133,9 +133,9 @@ static inline void uaio_ring_look(const struct uaio_ring *ring, uint32_t head,
 				  uint32_t *ret_unread, uint32_t *ret_hidden)
 {
 	/*
-	 * [MB:ring-tail] acquire: see the events that were written before ring->tail.
-	 * Pairs with uaio_ring_push(). The caller has read the head before, so `head` is
-	 * not ahead of this tail (I5).
+	 * [MB:ring-tail] acquire: this thread sees the events that were written before
+	 * ring->tail. Pairs with uaio_ring_push(). The caller has read the head before,
+	 * so `head` is not ahead of this tail (I5).
 	 */
 	uint64_t word = load_acquire(&ring->tail);
 	uint32_t tail = (uint32_t)word;

@@ -107,7 +107,10 @@ static struct chunk *find_chunk(uint64_t addr)
 	uint64_t base = addr & ~(uint64_t)(CHUNK_BYTES - 1);
 	struct chunk *chunk;
 
-	/* [MB:chunk] acquire: see the chunk's members. Pairs with index_chunk_locked(). */
+	/*
+	 * [MB:chunk] acquire: load the pointer before the chunk's members. Pairs with
+	 * index_chunk_locked().
+	 */
 	chunk = load_acquire(bucket_of(base));
 	while (chunk && (uintptr_t)chunk->base != base)
 		chunk = chunk->next;

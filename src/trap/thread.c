@@ -224,8 +224,8 @@ bool uaio_trap_exit(struct uaio_trap_thread *self, long *code)
 	 */
 	is_last = sub_release(&threads.nr, 1) == 1;
 	/*
-	 * [MB:last-thread] acquire: see the leader_code that the main thread has
-	 * stored.
+	 * [MB:last-thread] acquire: this thread sees the leader_code that the main
+	 * thread has stored.
 	 */
 	if (is_last && !load_acquire(&threads.nr))
 		*code = load_relaxed(&threads.leader_code);

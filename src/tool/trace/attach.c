@@ -180,7 +180,7 @@ static bool is_dead(uint32_t pid)
 /* Return: whether the process has reported by -ESRCH that the slot's tool is gone. */
 static bool is_given_up(const struct uaio_trace_asker *asker)
 {
-	/* [MB:trace-ask] acquire: see the error. Pairs with look_at(). */
+	/* [MB:trace-ask] acquire: this thread sees the error. Pairs with look_at(). */
 	return load_acquire(&asker->answered) == load_relaxed(&asker->number) &&
 	       load_relaxed(&asker->error) == -ESRCH;
 }
@@ -197,8 +197,8 @@ static bool take_place(struct uaio_attached *attached, unsigned place)
 	if (was && !is_dead(was) && !is_given_up(asker))
 		return false;
 	/*
-	 * [MB:trace-asker] acquire: see the number that the slot's previous tool
-	 * wrote. Pairs with withdraw().
+	 * [MB:trace-asker] acquire: this thread sees the number that the slot's
+	 * previous tool wrote. Pairs with withdraw().
 	 */
 	return cas_acquire(&asker->pid, &was, (uint32_t)attached->holder);
 }
@@ -279,7 +279,7 @@ static enum uaio_attach_state answer(struct uaio_attached *attached)
 	const struct uaio_trace_asker *asker =
 		&ask_of(attached)->askers[attached->place];
 
-	/* [MB:trace-ask] acquire: see the error. Pairs with look_at(). */
+	/* [MB:trace-ask] acquire: this thread sees the error. Pairs with look_at(). */
 	if (load_acquire(&asker->answered) != attached->number)
 		return UAIO_ATTACH_ASKED;
 	attached->error = load_relaxed(&asker->error);

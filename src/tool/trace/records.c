@@ -174,7 +174,10 @@ static void keep_name(struct uaio_trace_ring *ring, unsigned place,
 static void learn(struct uaio_trace_ring *ring, unsigned place)
 {
 	struct uaio_trace_lane *lane = &ring->lanes[place];
-	/* [MB:trace-head] acquire: see the names. Pairs with the writing thread. */
+	/*
+	 * [MB:trace-head] acquire: load the head before the names. Pairs with the writing
+	 * thread.
+	 */
 	uint64_t head = load_acquire(&lane->head), nr;
 	uint64_t nr_names = load_relaxed(&lane->nr_names);
 
@@ -259,8 +262,8 @@ uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 		 */
 		was_gone[i] = owner && pid && is_gone(pid, owner);
 		/*
-		 * [MB:trace-head] acquire: see the records. Pairs with the writing
-		 * thread.
+		 * [MB:trace-head] acquire: load the head before the records. Pairs
+		 * with the writing thread.
 		 */
 		heads[i] = load_acquire(&lane->head);
 	}
