@@ -284,7 +284,7 @@ static int sleep_without(const struct uaio_queue *queue,
  * the queue), because a signal handler may leave the sleep and never come back. After
  * the sleep it takes a pin again.
  * Return: the number of events, on which the caller must act; -EINTR; -EINVAL: the
- * waiter no longer leads. With an error the thread holds no pin.
+ * waiter no longer leads. With an error the thread holds no pin on the queue.
  */
 static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 			 const struct uaio_wait *wait, int64_t until,

@@ -62,8 +62,8 @@ struct uaio_wait;
 bool uaio_lead_locked(struct uaio_queue *queue, struct uaio_waiter *waiter);
 
 /*
- * Like uaio_lead_locked(), but takes no pin, and waiter is on no list: for a thread
- * that leads several queues by one waiter (attend.h).
+ * Like uaio_lead_locked(), but takes no pin on the queue, and waiter is on no list:
+ * for a thread that leads several queues by one waiter (attend.h).
  */
 bool uaio_lead_unpinned_locked(struct uaio_queue *queue,
 			       struct uaio_waiter *waiter);
@@ -77,7 +77,8 @@ void uaio_lead_end(struct uaio_queue *queue, const struct uaio_waiter *waiter,
 
 /*
  * The leader's loop: sleep, and execute requests whose files become ready, until
- * another thread sets is_woken, or the time is over. Releases the pin.
+ * another thread sets is_woken, or the time is over. Releases the caller's pin on the
+ * queue.
  * Return: 0: check again whether the waiter's need is met; -EINTR; -ETIMEDOUT.
  */
 int uaio_lead(struct uaio_queue *queue, struct uaio_waiter *waiter,
@@ -91,7 +92,7 @@ void uaio_lead_stop(struct uaio_queue *queue, struct uaio_waiter *waiter);
 
 /*
  * Called after the leader's sleep in the epoll or in its own poll (attend.h).
- * Return: whether the waiter still leads; then it holds a pin.
+ * Return: whether the waiter still leads; then it holds a pin on the queue.
  */
 bool uaio_lead_pin_again(struct uaio_queue *queue,
 			 const struct uaio_waiter *waiter);

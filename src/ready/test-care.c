@@ -8,7 +8,8 @@
 #include "ready/test-ready.h"
 
 /*
- * After this number of looks in a row that find nothing new, a queue leaves the list.
+ * If this number of calls of uaio_care_for() in a row finds no newly parked and no
+ * completed request of the queue, the queue leaves the fallback thread's list.
  */
 enum { IDLE_LOOKS = 3 };
 

@@ -200,8 +200,8 @@ int uaio_queue_sleep(struct uaio_queue *queue, uint64_t generation,
 bool uaio_queue_pin_parked(struct uaio_queue *queue);
 
 /*
- * Execute parked requests whose files are ready, and release the pin. waits: the caller
- * will sleep for the queue's events next.
+ * Execute parked requests whose files are ready, and release the caller's pin on the queue.
+ * waits: the caller will sleep for the queue's events next.
  */
 void uaio_queue_run_parked(struct uaio_queue *queue, bool waits);
 
