@@ -260,7 +260,7 @@ struct uaio_req {
 	 * descriptor during that call (closing.h)
 	 */
 	bool is_one_call : 1;
-	/* the request has waited for its pages (page.h) */
+	/* the request has waited until its data was in the page cache (page.h) */
 	bool was_paged : 1;
 	uint8_t fault : 2; /* enum uaio_req_fault */
 	/* enum uaio_in_chain; written by chain.c and link.c */

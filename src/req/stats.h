@@ -61,7 +61,10 @@ enum uaio_time {
 	 * requests
 	 */
 	UAIO_TIME_WAIT,
-	/* like UAIO_TIME_WAIT, for a request that waited for its pages (page.h) */
+	/*
+	 * like UAIO_TIME_WAIT, for a read that waited until its data was in the page
+	 * cache (page.h)
+	 */
 	UAIO_TIME_PAGES,
 	/* duration of the system call that executes a request */
 	UAIO_TIME_SERVICE,
@@ -106,7 +109,9 @@ enum uaio_stay {
 	UAIO_STAY_PARKED,
 	/* until a time */
 	UAIO_STAY_TIMED,
-	/* the request waits for other requests, or until its pages are read */
+	/*
+	 * the request waits for other requests, or until its data is in the page cache
+	 */
 	UAIO_STAY_WAITING,
 	/* the request waits until the kernel's AIO or io_uring has executed it */
 	UAIO_STAY_KERNEL,

@@ -21,8 +21,9 @@
 
 enum {
 	/*
-	 * A read of at least this size may wait for a page that the kernel is reading
-	 * in. A worker that reads all bytes instead would cost more (200 us).
+	 * A read of at least this size may block the submitting thread (may_wait())
+	 * until the kernel has read in a missing page. Otherwise a worker would read
+	 * all bytes again. That costs more than the wait: 200 us.
 	 */
 	LONG_READ_BYTES = 1 << 20,
 };

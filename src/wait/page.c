@@ -47,7 +47,7 @@ enum {
 	/*
 	 * A worker executes the oldest read of a device, then the next oldest, and so
 	 * on. If this many of them return, and meanwhile no try of another read
-	 * succeeds, it does not help to start reading pages early (page.h, I5).
+	 * succeeds, readahead by the submitter does not help (page.h, I5).
 	 */
 	MAX_FUTILE = 16,
 	FIRST_SKIPS = 1 << 10,

@@ -28,9 +28,10 @@
  *   I4  nr_using of a file counts its requests that are being tried. Once the file's
  *       descriptor is being closed, no try begins. The closing thread queues the file's
  *       PAGED requests, and waits until the count is 0.
- *   I5  If tries find no pages, it does not help to start reading pages early. Then the
- *       next 1024 reads go to a worker each. Until tries find pages again, this number
- *       doubles each time, up to 2^20.
+ *   I5  The submitter asks the kernel to read the pages (readahead), so that a later try
+ *       finds them. If tries find no pages all the same, readahead does not help. Then the
+ *       device's next 1024 reads go to a worker each, without readahead. Until tries find
+ *       pages again, this number doubles each time, up to 2^20.
  *
  * Thread-safety: any thread.
  */
