@@ -218,8 +218,9 @@ bool uaio_insn_computes(const uint8_t *code, size_t length,
 		return true;
 	}
 	/*
-	 * An add of a constant may follow an adrp. Read the word before the add only if
-	 * that word is in the same page of memory: the page before may be unreadable.
+	 * An add of an immediate operand may follow an adrp. Read the word before the
+	 * add only if that word is in the same page of memory: the page before may be
+	 * unreadable.
 	 */
 	if ((word & 0xffc00000) != 0x91000000 || !(at % 4096))
 		return false;

@@ -10,13 +10,16 @@ enum {
 	MODRM = 1,
 	IMM8 = 2,
 	IMM16 = 4,
-	/* a constant of 32 bits; with the prefix 66, of 16 bits */
+	/* an immediate operand of 32 bits; with the prefix 66, of 16 bits */
 	IMM32 = 8,
-	/* a constant; with REX.W of 64 bits, without REX.W as IMM32 */
+	/* an immediate operand; with REX.W of 64 bits, without REX.W as IMM32 */
 	WIDE = 16,
 	/* an address of 64 bits; with the prefix 67, of 32 bits */
 	OFFSET = 32,
-	/* a constant only if ModRM.reg is 0 or 1 */
+	/*
+	 * opcodes f6 and f7: an immediate operand only if ModRM.reg is 0 or 1 (test);
+	 * of 8 bits for f6, as IMM32 for f7
+	 */
 	GROUP3 = 64,
 	/*
 	 * A distance of 32 bits. With the prefix 66, processors of Intel read 32 bits,

@@ -91,8 +91,8 @@ bool uaio_insn_copies(const uint8_t *code, size_t length, unsigned *ret_from,
 /*
  * Return: whether the instruction stores an address in a register; *ret_addr: this
  * address. On x86-64 such an instruction is a lea relative to rip. If `moved` is not
- * NULL, such an instruction is also a mov of a constant. The address is then the
- * constant plus *moved, the load bias of the object. On aarch64 such an instruction is
+ * NULL, such an instruction is also a mov of an immediate operand. The address is then
+ * the operand plus *moved, the load bias of the object. On aarch64 such an instruction is
  * an adr, or an add directly after an adrp.
  */
 bool uaio_insn_computes(const uint8_t *code, size_t length,

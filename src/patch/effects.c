@@ -65,7 +65,7 @@ static bool leaves_rax(const struct uaio_insn *insn)
 	}
 	if (is_in(insn->opcode, 0x50, 0x57)) /* push */
 		return !insn->has_prefix;
-	if (is_in(insn->opcode, 0xb8, 0xbf)) /* mov of a constant */
+	if (is_in(insn->opcode, 0xb8, 0xbf)) /* mov of an immediate operand */
 		return insn->opcode != 0xb8 || insn->rex & 1;
 	switch (insn->opcode) {
 	/*
@@ -91,9 +91,9 @@ static bool leaves_rax(const struct uaio_insn *insn)
 	case 0x33:
 	case 0x63:
 	case 0x8d: return !is_reg_rax(insn);
-	case 0xc7: /* mov of a constant to the operand rm */
+	case 0xc7: /* mov of an immediate operand to the operand rm */
 		return (insn->modrm >> 3 & 7) == 0 && !is_rm_rax(insn);
-	case 0x81: /* arithmetic with a constant, except adc and sbb */
+	case 0x81: /* arithmetic with an immediate operand, except adc and sbb */
 	case 0x83:
 		return (insn->modrm >> 3 & 7) != 2 &&
 		       (insn->modrm >> 3 & 7) != 3 && !is_rm_rax(insn);
@@ -221,7 +221,7 @@ static uint16_t writes_one(const struct uaio_insn *insn)
 	if (is_in(op, 0x50, 0x57)) /* push */
 		return 0;
 	if (is_in(op, 0x58, 0x5f) || is_in(op, 0xb8, 0xbf))
-		return in_opcode; /* pop, mov of a constant */
+		return in_opcode; /* pop, mov of an immediate operand */
 	/* conditional jumps, cmp and test change no register */
 	if (is_in(op, 0x70, 0x7f) || op == 0xe3 || is_in(op, 0x38, 0x3d) ||
 	    is_in(op, 0x84, 0x85) || is_in(op, 0xa8, 0xa9))
@@ -237,7 +237,7 @@ static uint16_t writes_one(const struct uaio_insn *insn)
 	case 0x69:
 	case 0x6b:
 	case 0x8d: return reg_bit(insn);
-	case 0x80: /* arithmetic with a constant; reg 7 is cmp, which changes no register */
+	case 0x80: /* arithmetic with an immediate operand; cmp (reg 7) changes no register */
 		return reg == 7 ? 0 : rm_byte_bits(insn);
 	case 0x81:
 	case 0x83: return reg == 7 ? 0 : rm_bit(insn);
@@ -249,7 +249,7 @@ static uint16_t writes_one(const struct uaio_insn *insn)
 	case 0xc1: /* shifts */
 	case 0xd1:
 	case 0xd3: return rm_bit(insn);
-	case 0xc7: /* mov of a constant; xbegin has the same opcode */
+	case 0xc7: /* mov of an immediate operand; xbegin has the same opcode */
 		return reg ? UAIO_INSN_ALL : rm_bit(insn);
 	case 0xe8: /* call */ return UAIO_INSN_CALLED;
 	case 0xe9: /* jmp */
@@ -314,7 +314,7 @@ bool uaio_insn_sets(const uint8_t *code, size_t length, unsigned *ret_reg,
 		return false;
 	if (is_in(insn.opcode, 0xb8, 0xbf)) {
 		/*
-		 * With REX.W the constant has 64 bits. Such a constant counts as
+		 * With REX.W the immediate operand has 64 bits. Such an operand counts as
 		 * unknown.
 		 */
 		*ret_reg = insn.opcode % 8 | (insn.rex & 1) << 3;
@@ -420,8 +420,8 @@ bool uaio_insn_computes(const uint8_t *code, size_t length,
 		return true;
 	}
 	/*
-	 * Besides lea, only a mov of a constant to a register or to memory computes an
-	 * address.
+	 * Besides lea, only a mov of an immediate operand to a register or to memory
+	 * computes an address.
 	 */
 	if (!moved || insn.has_66 ||
 	    (insn.opcode == 0xc7

@@ -29,7 +29,7 @@ size_t uaio_find_sites(const struct dl_phdr_info *object,
 
 enum {
 	MOV = 0xb8,
-	/* opcode: mov of a constant to a register or to memory */
+	/* opcode: mov of an immediate operand to a register or to memory */
 	MOV_RM = 0xc7,
 	FUNCTIONS_MAX = 64,
 	LEFT_MAX = 64,
