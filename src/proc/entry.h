@@ -44,8 +44,8 @@ struct uaio_entry_run {
 	 */
 	bool is_nested;
 	/*
-	 * for uring/kbuf.c: start address of a memory page that was found writable
-	 * during this run; or 0
+	 * for uring/kbuf.c: start address of a memory page that this thread has found
+	 * writable while it executed these requests; or 0
 	 */
 	uintptr_t writable;
 };

@@ -111,7 +111,10 @@ static inline int uaio_former_begin(uint32_t since, enum uaio_former_need need,
 	call->counted_as = 0;
 	call->has_taken = false;
 	/*
-	 * relaxed: if a change starts the counting now, it need not wait for this call
+	 * relaxed: a change of ids may start the counting of calls (F2) now, and not
+	 * wait for this call, which is not counted. At worst the kernel restarts this
+	 * call with the new ids. They give no additional rights: until the change, the
+	 * process had all rights on files, or could not change its ids.
 	 */
 	if (likely(!load_relaxed(&uaio_former_is_watched)) || !need)
 		return 0;
