@@ -371,7 +371,12 @@ static void close_group(struct uaio_group *group)
 	(void)group;
 }
 
-/* Let an expired linked timer expire again after a moment. The queue's lock is held. */
+/*
+ * Another thread may be about to start the request of an expired linked timer, so that
+ * the timer cannot cancel the request yet. Let the timer expire again after SOON_NS.
+ * The queue's lock is held.
+ * Return: false if memory is refused, or the timer's queue is being closed.
+ */
 static bool look_again_locked(struct uaio_req *timer)
 {
 	return park_timer_locked(timer, UAIO_REQ_RUNNING,

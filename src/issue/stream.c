@@ -285,11 +285,12 @@ static enum uaio_next begin_on_stream(struct uaio_file *file,
 }
 
 /*
- * The submitter has no reference to the entry `file`, which may describe the stream of
- * another descriptor by now. If the request's own descriptor is a regular file, a write
- * must not be made by the call for streams, which ignores the offset. *ret_flags: the flags
- * of the entry (UAIO_FILE_F_*).
- * Return: whether the request's descriptor is a stream.
+ * Check that the request's descriptor is a stream. The submitter has no reference to the
+ * entry `file`, so by now the entry may describe the stream of another descriptor. The
+ * request's own descriptor may be a regular file. The call for streams must not write to
+ * such a file, because that call ignores the offset. *ret_flags: the flags of the entry
+ * (UAIO_FILE_F_*).
+ * Return: whether the descriptor is a stream, and `file` is still its entry.
  */
 static inline bool is_on_stream(const struct uaio_file *file,
 				const struct uaio_sqe *sqe, uint32_t *ret_flags)
