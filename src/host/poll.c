@@ -504,8 +504,8 @@ static inline bool is_plain_poll(void)
 
 /*
  * poll() with timeout 0. The kernel always reports a ring of the library, a memfd, as
- * ready. So if the kernel reports no descriptor, pfds contains no ring. Otherwise the
- * kernel has read and written pfds, so pfds can be read here.
+ * ready. So if the kernel reports no descriptor, pfds contains no ring. Otherwise
+ * reading pfds here causes no fault, because the kernel has just used that memory.
  */
 static int poll_now(struct pollfd *pfds, nfds_t nr)
 {

@@ -58,8 +58,10 @@ const char *uaio_unserved_why(void)
 	const char *why = load_relaxed(&unserved);
 
 	/*
-	 * If the kernel has refused a ring, the library has made rings, too. Then the
-	 * report has a line about rings, which replaces the text in kernels.why.
+	 * kernels.why says why the kernel makes the rings. If the kernel has refused a
+	 * ring because of a limit, the library has made that ring. So it would be wrong
+	 * to say that the program is not served: return NULL. The report then says how
+	 * many rings the kernel and the library have made.
 	 */
 	return why || load_relaxed(&kernels.limit) ? why
 						   : load_relaxed(&kernels.why);
