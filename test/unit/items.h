@@ -83,8 +83,9 @@ struct uaio_wq_counters items_count(enum uaio_account account);
 
 /*
  * Check an account of the work queue (the workers and items of one kind), under the
- * account's lock. A test may call this function at any moment. has_manager: the manager
- * thread could be created, so the queue must have notified it of missing workers.
+ * account's lock. A test may call this function at any moment. has_manager: the creation
+ * of the manager thread has not failed, so the queue must have notified the manager of
+ * missing workers.
  * Return: how the account violates invariant I2 of wq.h; NULL if it does not.
  */
 const char *items_find_breach(enum uaio_account account, bool has_manager);
