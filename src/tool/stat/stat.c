@@ -409,9 +409,9 @@ static void print_help(void)
 {
 	puts("usage: uaio stat [option...] [pid...]\n"
 	     "\n"
-	     "Prints what processes that use the library have done so far, and "
-	     "what those that\n"
-	     "were killed did last.\n"
+	     "Prints counts of the requests of processes that use the library, "
+	     "and the last counts\n"
+	     "of processes that were killed.\n"
 	     "\n"
 	     "  --ended        those that have ended in full, too, and all of "
 	     "them\n"

@@ -34,8 +34,8 @@ static void print_help(void)
 {
 	puts("usage: uaio top [option...] [pid...]\n"
 	     "\n"
-	     "Shows what processes that use the library are doing, again and "
-	     "again.\n"
+	     "Shows periodically the requests of processes that use the "
+	     "library.\n"
 	     "\n"
 	     "  -b, --batch          print tables, and ask for no terminal\n"
 	     "  -n, --number N       end after so many tables\n"
