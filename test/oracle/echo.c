@@ -16,7 +16,7 @@
 enum {
 	NR_BUFFERS = 1 << 15,
 	BUFFER_BYTES = 2048,
-	MANY = 8, /* a connection with so many unsent buffers stops receiving */
+	MANY = 8, /* a connection with this many unsent buffers stops receiving */
 	NONE = -1,
 };
 

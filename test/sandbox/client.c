@@ -363,8 +363,8 @@ static void use_cached(aio_context_t ctx)
 	struct iocb iocb;
 
 	/*
-	 * After so many reads that found their pages in the page cache, the library
-	 * reads without querying the page cache (RWF_NOWAIT).
+	 * After 64 reads that found their pages in the page cache, the library reads
+	 * without querying the page cache (RWF_NOWAIT). This makes more.
 	 */
 	say("cached", write_and_read(ctx, files.cached, BLOCK, 3 * NR_BLOCKS));
 	say("writev",
