@@ -273,8 +273,7 @@ static bool begins_later(const struct uaio_uring_entry *entry)
 		return true;
 	if (!(raw->flags & IOSQE_ASYNC))
 		return false;
-	return is_of_buffers(entry) ||
-	       (raw->flags & IOSQE_BUFFER_SELECT && !is_send);
+	return is_of_buffers(entry) || raw->flags & IOSQE_BUFFER_SELECT;
 }
 
 /*

@@ -21,6 +21,9 @@ enum { RECVSEND_BUNDLE = 1 << 4, SEND_ZC_REPORT_USAGE = 1 << 3 };
 
 enum { GROUP = 6, ENTRIES = 8, PART = 4096, CHUNK = 65536 };
 
+/* Requests between the send and the request that changes its group. */
+enum { BETWEEN = 4000 };
+
 static char data[CHUNK], got[CHUNK];
 static struct io_uring_buf_ring *array;
 
@@ -417,7 +420,7 @@ static void memory_ends(void)
 static void chooses_late(void)
 {
 	for (unsigned i = 0; i < 8; i++) {
-		struct uring ring = new_uring(8, 0);
+		struct uring ring = new_uring(BETWEEN + 2, 0);
 		struct io_uring_sqe *sqe;
 		const bool removes = i & 1, waits = i == 3 || i == 6;
 		char key[32];
@@ -431,6 +434,10 @@ static void chooses_late(void)
 		sqe = selecting(&ring, fds[0], 0, 0);
 		if (i & 4)
 			sqe->flags |= IOSQE_ASYNC;
+		/* Meanwhile, a worker has time to select a buffer too early. */
+		for (unsigned k = 0; k < BETWEEN; k++)
+			sqe_of(&ring, IORING_OP_NOP, 2)->flags =
+				IOSQE_CQE_SKIP_SUCCESS;
 		sqe = sqe_of(&ring,
 			     removes ? IORING_OP_REMOVE_BUFFERS
 				     : IORING_OP_PROVIDE_BUFFERS,
