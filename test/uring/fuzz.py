@@ -132,6 +132,11 @@ def is_bundle(request):
     return request.opcode == 26 and bool(request.ioprio & 16)
 
 
+def fails_on_an_epoll(request):
+    return request.opcode in RW and (request.fd in EPOLLS or request.is_fixed) and (
+        request.ours == 'waits' and is_mistake(request.theirs))
+
+
 def by_a_thread(request):
     """The last of its chain is linked to nothing, or it is, or comes after, a drain: a thread
     of the kernel's executes it, which does not wait for a file that is O_NONBLOCK or an epoll,
@@ -145,8 +150,7 @@ def by_a_thread(request):
         return True
     if has_many and request.theirs == 'waits':
         return is_mistake(request.ours)
-    if request.opcode in RW and (request.fd in EPOLLS or request.is_fixed) and (
-            request.ours == 'waits' and is_mistake(request.theirs)):
+    if fails_on_an_epoll(request):
         return True
     return request.theirs.startswith('EAGAIN:') or (
         request.opcode in RW + SENDS + (13,) and request.theirs == 'waits') or (
@@ -185,7 +189,7 @@ def after_a_thread(request):
     writes_all = request.opcode in (2, 5, 23, 61) + SENDS and (
         request.theirs == 'waits' and request.ours[0].isdigit())
     return request.is_after_thread and (
-        request.theirs.startswith('EAGAIN:') or writes_all or (
+        request.theirs.startswith('EAGAIN:') or writes_all or fails_on_an_epoll(request) or (
             is_bundle(request) and request.theirs in ('waits', 'ECANCELED:0')))
 
 
