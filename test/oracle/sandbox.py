@@ -31,6 +31,10 @@ FORCE = {"ext4": "-F"}
 IO_SETUP = {"x86_64": 206, "aarch64": 0}
 IO_URING_SETUP = 425
 
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWPID = 0x00020000, 0x08000000, 0x20000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 2, 4, 8, 1 << 14, 1 << 18
+PR_SET_PDEATHSIG = 1
+
 LOOP_SET_AUTOCLEAR = 4
 LOOP_CONFIGURE = 0x4C0A
 LOOP_CTL_GET_FREE = 0x4C82
@@ -44,11 +48,8 @@ class Sandbox:
         self.images = os.environ.get("SANDBOX_IMAGES", self.build)
         self.is_private = os.geteuid() == 0
         hide_from_loader(self.build)
-        if self.is_private and "SANDBOX_OF_UAIO" not in os.environ:
-            os.environ["SANDBOX_OF_UAIO"] = "1"
-            os.execvp("unshare", ["unshare", "--mount", "--pid", "--ipc", "--fork",
-                                  "--kill-child", "--mount-proc",
-                                  sys.executable, *sys.argv])
+        if self.is_private:
+            enter_namespaces()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         mount_point = os.path.join(self.build, "test", "oracle", "work")
         os.makedirs(mount_point, exist_ok=True)
@@ -115,7 +116,7 @@ class Sandbox:
 
     @staticmethod
     def mount_tmpfs(path):
-        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", path], check=True)
+        mount("tmpfs", path, 0)
 
     def uaio(self, *command, options=()):
         return [os.path.join(self.build, "uaio"), "run", *options, "--",
@@ -180,6 +181,43 @@ class Sandbox:
         """Run the command on uaio with the kernel's AIO denied, so that a fallback to the
         kernel fails."""
         return self.deny_aio(*self.uaio(*command, options=options))
+
+
+def call(name, *args):
+    """Call that function of the C library, which returns -1 on failure."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    result = libc[name](*args)
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def mount(fs, path, flags):
+    call("mount", fs.encode(), path.encode(), fs.encode(), flags, None)
+
+
+def enter_namespaces():
+    """Continue in a child that has mount, PID and IPC namespaces of its own.
+
+    The parent waits, and ends as the child does. If the parent dies, the kernel kills the
+    child, which is the first process of its PID namespace, and with it all others.
+    """
+    call("unshare", CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC)
+    child = os.fork()
+    if child:
+        wait_like(child)
+    call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL)
+    mount("none", "/", MS_REC | MS_PRIVATE)
+    mount("proc", "/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+
+def wait_like(child):
+    """Wait for the child, and end with its exit status or by its signal."""
+    # The terminal and Meson send these to the child, too.
+    for number in signal.SIGINT, signal.SIGTERM:
+        signal.signal(number, signal.SIG_IGN)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os._exit(status if status >= 0 else 128 - status)
 
 
 def hide_from_loader(folder):
