@@ -240,10 +240,10 @@ const struct difference differs_ring_first = {
 	.title = "A receive or accept that polls first keeps its place",
 	.text = "A receive or accept with IORING_RECVSEND_POLL_FIRST waits for "
 		"older requests of its socket, and later ones wait for it. In "
-		"the kernel, it begins after the other requests of its "
-		"submission, and no request waits for it. A send with the flag "
-		"begins after the other requests of its submission, as in the "
-		"kernel. But in the library later sends wait for it.\n"
+		"the kernel, such a request begins after all others of the "
+		"same call, and no request waits for it. A send with the flag "
+		"begins after all others of the same call, as in the kernel, "
+		"but in the library later sends wait for it.\n"
 		"A receive with IORING_RECVSEND_POLL_FIRST does not poll first "
 		"if it has MSG_OOB. It fails at once if its descriptor is no "
 		"socket, is not open for reading, or does not support a flag "
@@ -463,18 +463,18 @@ static const struct difference differs_handlers = {
 		"system call;\n"
 		"- all handlers, if a sandbox refuses rt_tgsigqueueinfo, or "
 		"the processor is not x86-64.\n"
-		"In a handler that interrupted a library call, AIO calls fail "
-		"with EAGAIN, unless the interrupted call was asleep. _exit "
-		"and exec do not wait for requests. A child that the handler "
-		"forks must not return from it. If the handler leaves by "
-		"siglongjmp, the library's locks stay held, so later AIO calls "
-		"may hang.\n"
+		"In a handler that interrupted a library call, _exit and exec "
+		"do not wait for requests, and AIO calls fail with EAGAIN "
+		"unless the interrupted call was asleep. A child that the "
+		"handler forks must not return from it. If the handler leaves "
+		"by siglongjmp, the library's locks stay held, so later AIO "
+		"calls may hang.\n"
 		"Do not submit requests in a handler that interrupted malloc: "
 		"a request may need a new thread, and pthread_create calls "
 		"malloc.\n"
 		"If several real-time signals of one number are pending, a "
 		"signal that arrived during a library call is delivered after "
-		"the others.",
+		"the others, even if it was sent first.",
 };
 
 static const struct difference differs_realtime = {

@@ -236,10 +236,10 @@ static const char *const others[] = {
 	"EOVERFLOW if a 32-byte completion would wrap around the new ring's "
 	"end.",
 	"Arrays of provided buffers that the program maps (IOU_PBUF_RING_MMAP) "
-	"are 64 KiB apart. An array fails with ENOMEM if it has more than 4096 "
-	"entries and overlaps another array, or if its group is above 2047. "
-	"The memory for arrays, and for a memory region, can be mapped before "
-	"they are registered.",
+	"are 64 KiB apart. Registering an array fails with ENOMEM if it has "
+	"more than 4096 entries and overlaps another array, or if its group is "
+	"above 2047. The memory for arrays, and for a memory region, can be "
+	"mapped before they are registered.",
 	"If a program maps IORING_OFF_CQ_RING by its own `syscall` "
 	"instruction, it gets empty memory. Map at IORING_OFF_SQ_RING "
 	"(IORING_FEAT_SINGLE_MMAP), or use the C library's mmap() or "
@@ -255,13 +255,13 @@ static const char *const others[] = {
 	"A request with several errors may report another one than in the "
 	"kernel, or report it earlier or later. A failed read or receive uses "
 	"up no provided buffer; in the kernel it may use one up.",
-	"A kernel worker lets a request fail with EAGAIN if an O_NONBLOCK "
-	"file is not ready, or an epoll has no event. It ignores RWF_NOWAIT, "
-	"writes all bytes to a blocking pipe or socket, and lets a bundle of "
-	"sends fail with ECANCELED. The library does none of this. The kernel "
-	"executes these requests in a worker:\n"
-	"  - requests with IOSQE_IO_DRAIN, and requests submitted after such "
-	"a request;\n"
+	"A kernel worker lets a request fail with EAGAIN if an O_NONBLOCK file "
+	"is not ready, or an epoll has no event. It ignores RWF_NOWAIT, writes "
+	"all bytes to a blocking pipe or socket, and lets a bundle of sends "
+	"fail with ECANCELED. The library does none of this. The kernel "
+	"executes in a worker:\n"
+	"  - requests with IOSQE_IO_DRAIN, and requests submitted after such a "
+	"request;\n"
 	"  - requests linked after one with IOSQE_ASYNC;\n"
 	"  - chains that a call leaves unfinished: its last submission has "
 	"IOSQE_IO_LINK.",
@@ -284,7 +284,8 @@ static const char *const others[] = {
 	"If a request at the file position meets bad memory, it moves the "
 	"position by the bytes that it transferred. This holds for reads, for "
 	"writes to an O_APPEND file, and for direct requests. In the kernel, a "
-	"direct request that the device completes later leaves the position.",
+	"direct request that the device completes later leaves the position "
+	"unchanged.",
 	"If a program only reads its completion ring, a completion appears a "
 	"moment after the file is ready, when a library thread posts it. In "
 	"the kernel, the call that makes the file ready posts it, such as a "
@@ -327,12 +328,12 @@ static const char *const others[] = {
 	"A FUTEX_WAIT, FUTEX_WAITV or WAITID request that must wait occupies a "
 	"worker. If `--workers` allows no further worker, the request does not "
 	"begin to wait. WAITID reports the exit of one given child at once, "
-	"other changes up to 50 ms late. With __WNOTHREAD but without P_PID or "
-	"P_PIDFD, it fails with EINVAL.",
+	"other changes up to 50 ms late. WAITID with __WNOTHREAD, but without "
+	"P_PID or P_PIDFD, fails with EINVAL.",
 	"A NOP with IORING_NOP_FILE looks up its file when it is submitted, "
-	"even in a chain.",
+	"even in a chain; in the kernel, when it starts.",
 	"IORING_REGISTER_IOWQ_AFF accepts only processors that the process had "
-	"at its start; a worker moves before its next request.",
+	"at its start; a worker moves to them before its next request.",
 	"A full ring with `IORING_SETUP_CQE_MIXED` keeps unread completions; "
 	"Linux 6.18 may overwrite one with padding.",
 	"inotify and fanotify do not report direct reads and writes that the "

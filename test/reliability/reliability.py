@@ -182,8 +182,8 @@ def print_outcome(each: Outcome, ledger: list[dict]) -> None:
 
 
 MISSING = [
-    "The program `rings` failed in one run of the table, and in runs on a busy machine that the\n"
-    "table lacks. So two defects were found and corrected. Each has a test:", "",
+    "The program `rings` failed in one run of the table, and in other runs on a busy machine. The\n"
+    "cause was two defects. Both are corrected, and each has a test:", "",
     "- If another thread closed the descriptor of a read or write during submission, the request\n"
     "  could use the file position instead of its offset (`src/file/test-stale.c`).",
     "- A thread with asynchronous cancellation could end while it held the lock of a ring, if a"
