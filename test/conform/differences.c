@@ -464,7 +464,7 @@ static const struct difference differs_handlers = {
 		"- all handlers, if a sandbox refuses rt_tgsigqueueinfo, or "
 		"the processor is not x86-64.\n"
 		"In a handler that interrupted a library call, _exit and exec "
-		"do not wait for requests, and AIO calls fail with EAGAIN "
+		"do not wait for requests. AIO calls there fail with EAGAIN, "
 		"unless the interrupted call was asleep. A child that the "
 		"handler forks must not return from it. If the handler leaves "
 		"by siglongjmp, the library's locks stay held, so later AIO "
@@ -472,9 +472,9 @@ static const struct difference differs_handlers = {
 		"Do not submit requests in a handler that interrupted malloc: "
 		"a request may need a new thread, and pthread_create calls "
 		"malloc.\n"
-		"If several real-time signals of one number are pending, a "
-		"signal that arrived during a library call is delivered after "
-		"the others, even if it was sent first.",
+		"If several real-time signals of one number are pending, one "
+		"that arrived during a library call is delivered last, even if "
+		"it was sent first.",
 };
 
 static const struct difference differs_realtime = {
