@@ -546,8 +546,8 @@ static const struct difference differs_unseen = {
 static const struct difference differs_code = {
 	.title = "Code of the program is changed where io_uring is served",
 	.text = "The library replaces the program's `syscall` instructions for "
-		"io_uring by jumps, which a program that reads its own code "
-		"finds. It also changes the loader's _dl_debug_state. "
+		"io_uring by jumps, so a program that reads its own code finds "
+		"jumps. It also changes the loader's _dl_debug_state. "
 		"`--no-patch` or `--uring=never` prevents both changes. Memory "
 		"for the jumps of a shared object stays mapped when the "
 		"program unloads the object. A replaced call needs a few KiB "
