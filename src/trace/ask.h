@@ -9,18 +9,18 @@
  * and answers. From then on the process writes a record of each request to the ring of
  * each tool.
  *
- *   I1  A tool claims an asker by a compare-and-exchange of `pid`. Before, `pid` must be
- *       0, or the id of a process that is gone. The tool writes the id of the process that
- *       holds the ring open: the tool itself, or a child of the tool. When the tool needs
- *       no more records, it writes 0 to `pid`. If the process finds that the tool is gone,
- *       it sets `error` to -ESRCH. Other tools may then claim the asker, even if a new
- *       process has the id `pid`.
- *   I2  After the tool has set `pid` and `fd`, it increments `number`, skipping 0. After
- *       the process has set `error`, it copies `number` to `answered`.
+ *   I1  A tool claims an asker by a compare-and-exchange of `pid`. Before, `pid` must
+ *       be 0, or the id of a process that is gone. The tool writes the id of the
+ *       process that holds the ring open: the tool itself, or a child of the tool. When
+ *       the tool needs no more records, it writes 0 to `pid`. If the process finds that
+ *       the tool is gone, it sets `error` to -ESRCH. Other tools may then claim the
+ *       asker, even if a new process has the id `pid`.
+ *   I2  After the tool has set `pid` and `fd`, it increments `number`, skipping 0.
+ *       After the process has set `error`, it copies `number` to `answered`.
  *   I3  After each change of an asker, the tool increments `nr_changes`, so the process
  *       needs to check only this word.
- *   I4  The process does not trust the contents of this area. A process that can write to
- *       it could kill this process anyway.
+ *   I4  The process checks what it reads from this area. (Another process that can
+ *       write to the area could also kill this process.)
  *   I5  In the ring of a tool that asks in this way, lanes have no owner. Instead,
  *       each record has the id of the thread that wrote it.
  */

@@ -109,7 +109,7 @@ bool uaio_listen_is_asked(void)
 }
 
 /*
- * attaching tools that ask for a trace, and detaching tools that have withdrawn or
+ * Attaching tools that ask for a trace, and detaching tools that have withdrawn or
  * ended
  */
 
@@ -128,7 +128,7 @@ static bool is_gone(const struct tracer *tracer)
 	path_of(path, tracer->pid, tracer->fd);
 	ret = sys_fstatat(AT_FDCWD, path, &st);
 	if (ret < 0)
-		/* The tool has ended only if fstatat() fails with one of these errors. */
+		/* After any other error of fstatat() the tool may still run. */
 		return ret == -ENOENT || ret == -ESRCH;
 	return st.st_dev != tracer->dev || st.st_ino != tracer->ino;
 }
@@ -179,7 +179,7 @@ static void withdraw(struct tracer *tracer)
 }
 
 /*
- * Unmap a withdrawn ring, unless a thread is writing.
+ * Unmap a withdrawn ring, unless a thread is just writing to rings.
  * Return: false if a withdrawn ring still has to be unmapped.
  */
 static bool forget(struct tracer *tracer)

@@ -43,7 +43,10 @@ struct uaio_listening {
 		 */
 		*ask;
 	/* atomic */
-	/* value of ask->nr_changes when the process last checked the askers */
+	/*
+	 * value of ask->nr_changes when the process last checked the askers (slots of
+	 * tools, ask.h)
+	 */
 	uint32_t nr_seen;
 	/*
 	 * number of askers (slots of tools, ask.h) whose ring is attached, or which

@@ -86,8 +86,8 @@ enum { UAIO_TRACE_NAME = 255, UAIO_TRACE_NAME_BYTES = 256 };
 
 struct uaio_trace_record {
 	/*
-	 * time of the submission; if the submitting call executed the request: same as
-	 * started; 0: unknown
+	 * time of the submission; if the submitting call executed the request: the same
+	 * as `started`; 0: unknown
 	 */
 	uint64_t submitted;
 	/* begin of the request's last system call; 0: unknown, or no call */

@@ -30,7 +30,7 @@ struct uaio_trace_name {
 	uint64_t number;
 	int32_t fd;
 	uint32_t len;
-	/* if the name is too long, only its end */
+	/* the name; of a longer name only the end */
 	char text[UAIO_TRACE_NAME_BYTES];
 };
 

@@ -27,8 +27,9 @@ static bool is_name(const char *name, const char *text, size_t len)
 }
 
 /*
- * Return: whether to keep an item of LD_PRELOAD. Drop other builds of the library: if
- * two builds are in a process, each misses the calls that the other interposes.
+ * Return: whether to keep an item of LD_PRELOAD. False for another build of the
+ * library: if two builds are in a process, each misses the calls that the other
+ * interposes.
  */
 static bool is_other_library(const char *item, size_t len, const char *first)
 {
@@ -42,8 +43,8 @@ static bool is_other_library(const char *item, size_t len, const char *first)
 }
 
 /*
- * Return: whether to keep an item of LD_LIBRARY_PATH. Keep empty items, which mean the
- * working directory.
+ * Return: whether to keep an item of LD_LIBRARY_PATH. False for the directory `first`,
+ * which is already in front. Empty items are kept: they mean the working directory.
  */
 static bool is_other_directory(const char *item, size_t len, const char *first)
 {
@@ -64,7 +65,7 @@ static int prepend(const char *variable, const char *separators,
 		return -ENOMEM;
 	end = stpcpy(list, first);
 
-	/* An empty variable has no items; it does not have one empty item. */
+	/* An empty variable has no item, but strcspn() would find an empty one. */
 	for (const char *item = *old ? old : NULL; item;) {
 		size_t len = strcspn(item, separators);
 

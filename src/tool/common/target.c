@@ -17,8 +17,8 @@
 #include "tool/tool.h"
 
 /*
- * The kernel's limits: bytes that it reads of a script's head (BINPRM_BUF_SIZE), and
- * how deep scripts may be nested (exec_binprm()).
+ * Limits of the kernel: how many bytes of a script it reads to find the #! line
+ * (BINPRM_BUF_SIZE), and how deep scripts may be nested (exec_binprm()).
  */
 enum {
 	HEAD_BYTES = 256,
@@ -59,8 +59,8 @@ static bool is_androids(const char *path)
 }
 
 /*
- * Return: whether is_kind() is true for the loader's path, or for the path without
- * symbolic links.
+ * Return: whether is_kind() is true for the loader's path, or for this path with its
+ * symbolic links resolved.
  */
 static bool is_of(const char *loader, bool (*is_kind)(const char *path))
 {
@@ -150,7 +150,7 @@ static int check_elf(const char *who, const char *path, int fd,
 	switch (uaio_loader_read(fd, elf, loader, sizeof(loader))) {
 	case 0: return check_loader(who, loader, when);
 	case -ENOENT: return check_static(who, path, when);
-	/* damaged: execve() will fail, and report this */
+	/* The file is damaged: execve() will fail and report this. */
 	default: return 0;
 	}
 }
@@ -227,8 +227,8 @@ static int check_file(const char *who, const char *path, struct head *head,
 }
 
 /*
- * With --trap, uaio and not the kernel starts the program. For a script, uaio can do so
- * only if the interpreter is no script.
+ * With --trap, uaio and not the kernel starts the program. For a script, uaio can start
+ * the interpreter only if that is no script itself.
  */
 static int check_depth(const char *who, int nr_scripts)
 {

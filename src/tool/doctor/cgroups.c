@@ -76,8 +76,8 @@ static void look_at(struct least *least, const char *dir)
 }
 
 /*
- * Find the limit that leaves the least room: of the group at `path` below `root`, or of
- * a group above it.
+ * Look at the group at `path` below `root`, and at all groups above it. Of their
+ * limits, find the one that leaves the least room.
  */
 static void climb(struct least *least, const char *root, char *path)
 {

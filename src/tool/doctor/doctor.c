@@ -75,8 +75,8 @@ static int read_flags(int argc, char **argv, struct orders *orders,
 }
 
 /*
- * Return: whether the argument is a path to examine, and not a command: a directory, or
- * a file that may not be executed.
+ * Return: whether the argument is no command, but a path to examine (a directory, or a
+ * file that may not be executed).
  */
 static bool is_path(const char *argument)
 {

@@ -67,9 +67,9 @@ static int make_file(const char *dir)
 }
 
 /*
- * line: of /proc/self/mountinfo. mount: the id of a mount.
- * Return: the type of its file system, which follows " - "; NULL if the line describes
- * another mount.
+ * line: a line of /proc/self/mountinfo. mount: the id of a mount.
+ * Return: the type of the mount's file system, which follows " - "; NULL if the line
+ * describes another mount.
  */
 static char *type_of(char *line, unsigned long long mount)
 {

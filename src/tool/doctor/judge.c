@@ -289,7 +289,10 @@ static void judge_untried(const struct uaio_machine *machine,
 			 "pids.max");
 }
 
-/* Return: whether the call did not kill the child, and was not denied. */
+/*
+ * Return: whether the child process could make the call: it was not killed, and the
+ * call was not denied.
+ */
 static bool is_allowed(const struct uaio_machine *machine,
 		       enum uaio_answer_id id)
 {
@@ -301,8 +304,8 @@ bool uaio_machine_has_uring(const struct uaio_machine *machine)
 	int error = machine->answers.uring_error;
 
 	/*
-	 * On ENOMEM and EAGAIN a limit denied even the smallest ring. So the library
-	 * will make the rings.
+	 * ENOMEM or EAGAIN means that a limit denied even the smallest ring. Then the
+	 * library will make the rings.
 	 */
 	return is_allowed(machine, UAIO_ANSWER_URING_SETUP) &&
 	       error != ENOMEM && error != EAGAIN;
@@ -422,8 +425,8 @@ static void judge_doors(const struct uaio_machine *machine,
 
 /*
  * The environment sets the backend (how direct I/O is executed). Say whether this
- * backend is available. is_there: the backend is the kernel's AIO or io_uring, and can
- * be used.
+ * backend is available. is_there: the environment sets the kernel's AIO or io_uring,
+ * and the kernel provides it.
  */
 static void judge_set_backend(const struct uaio_machine *machine, bool is_there,
 			      struct uaio_findings *findings)

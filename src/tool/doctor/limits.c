@@ -49,7 +49,8 @@ static const char *limit_text(const struct rlimit *limit, bool is_bytes,
 }
 
 /*
- * Judge fs.aio-max-nr. If io_setup() fails for another reason, another finding says so.
+ * Judge fs.aio-max-nr. If io_setup() fails for another reason than this limit, another
+ * finding says so.
  */
 static void judge_quota(const struct uaio_machine *machine,
 			struct uaio_findings *findings)

@@ -175,7 +175,8 @@ static bool may_trap(const struct program *program)
 }
 
 /*
- * Add a finding if the program's instructions call kernel AIO: these are never patched.
+ * Add a finding if the program's own instructions call kernel AIO: `uaio run` never
+ * patches such instructions.
  */
 static void judge_aio_sites(const struct program *program)
 {
@@ -448,8 +449,8 @@ void uaio_program_judge(const char *argument,
 	if (find_file(&program, argument))
 		return;
 	/*
-	 * The program may need libaio: set the variables by which the loader finds the
-	 * library under libaio's names.
+	 * The program may need libaio: set the variables that make the loader find the
+	 * library in place of libaio.
 	 */
 	if (machine->library[0])
 		(void)uaio_preload_set(machine->library);

@@ -477,8 +477,8 @@ static void choose_trap(const char *dir, struct uaio_target *target)
 	 * Choose no trap for a script that another script interprets, because the trap
 	 * does not support this.
 	 *
-	 * First set the variables by which the loader finds the library under libaio's
-	 * names: uaio_uses_read() runs the loader, and the program may need libaio.
+	 * First set the variables that make the loader find the library in place of
+	 * libaio: uaio_uses_read() runs the loader, and the program may need libaio.
 	 */
 	if (target->needs_trap || target->nr_scripts > 1 ||
 	    uaio_trapped_try() || uaio_preload_set(dir))

@@ -181,8 +181,8 @@ int uaio_top_begin(struct uaio_top *top);
 int uaio_top_sample(struct uaio_top *top);
 
 /*
- * Return: the time in ms after which uaio_top_count() must be called again; -1: it need
- * not.
+ * Return: the time in ms after which uaio_top_count() must be called again; -1 if it
+ * need not be called.
  */
 int uaio_top_patience(const struct uaio_top *top);
 void uaio_top_count(struct uaio_top *top);

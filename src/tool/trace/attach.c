@@ -58,8 +58,8 @@ static gid_t gid_of(int pid)
 /*
  * The traced process opens the ring as /proc/PID/fd/FD, where PID is the process that
  * holds the ring open. The kernel permits this only if both processes have the same
- * user. So this child of the tool, the holder, takes the user of the traced process,
- * and keeps the ring open until the tool ends.
+ * user. So this child of the tool, the holder, changes to the user of the traced
+ * process, and keeps the ring open until the tool ends.
  */
 static void hold(uid_t uid, gid_t gid, pid_t parent, int ready)
 {
@@ -146,9 +146,9 @@ static int open_page(struct uaio_attached *attached,
 }
 
 /*
- * Set a flag for each thread of the process, so that the thread checks who asks for a
- * trace. If a thread starts later, its process sets the thread's flag, or the next call
- * of this function sets it.
+ * Set a flag for each thread of the process, so that the thread checks whether a tool
+ * asks for a trace. If a thread starts later, its process sets the thread's flag, or
+ * the next call of this function sets it.
  */
 static void tell_threads(const struct uaio_attached *attached)
 {
@@ -197,8 +197,8 @@ static bool take_place(struct uaio_attached *attached, unsigned place)
 	if (was && !is_dead(was) && !is_given_up(asker))
 		return false;
 	/*
-	 * [MB:trace-asker] acquire: this thread sees the number that the slot's
-	 * previous tool wrote. Pairs with withdraw().
+	 * [MB:trace-asker] acquire: this thread sees `number` as the slot's previous
+	 * tool wrote it. Pairs with withdraw().
 	 */
 	return cas_acquire(&asker->pid, &was, (uint32_t)attached->holder);
 }

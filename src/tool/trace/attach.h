@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asks a running process, by trace/ask.h, to write a trace for this tool
+ * Asks a running process to write a trace for this tool (trace/ask.h)
  *
  * For each process the tool makes a ring (trace/ring.h), to which the process writes
  * its records. The tool asks through the process's page (pages.h), the file in which
@@ -44,7 +44,10 @@ struct uaio_attached {
 	int ring_fd;
 	pid_t holder; /* process that keeps ring_fd open: the tool or a child */
 
-	/* The page of the traced process. Not open: page_fd is -1, page is NULL. */
+	/*
+	 * The page of the traced process. If it is not open, page_fd is -1 and `page`
+	 * is NULL.
+	 */
 	int page_fd;
 	/*
 	 * owned by this struct: maps the head of the page, without the threads' blocks

@@ -126,8 +126,8 @@ static void release_lane(struct uaio_trace_lane *lane)
 
 /*
  * Return: the number of the first record in the lane to read. A program may write
- * anything to the ring, so tail may be too far from head. Then begin with the oldest
- * record that the lane can hold.
+ * anything to the ring, so more records may be between `tail` and `head` than fit into
+ * the lane. Then begin with the oldest record that can still be there.
  */
 static uint64_t begin_of(const struct uaio_trace_lane *lane, uint64_t head)
 {
