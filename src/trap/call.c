@@ -119,9 +119,9 @@ static long pass(struct uaio_trap_thread *self)
 }
 
 /*
- * Polling calls on files of the library. All signals are blocked until the thread
- * sleeps. While the thread sleeps, it has the signal mask that the call passes. If the
- * call passes no mask, the thread has its own mask.
+ * Polling calls (poll, select, epoll_wait) that the library serves. All signals are
+ * blocked until the thread sleeps. While the thread sleeps, it has the signal mask that
+ * the call passes. If the call passes no mask, the thread has its own mask.
  */
 
 struct masked {
@@ -553,7 +553,7 @@ static long answer_call(struct uaio_trap_thread *self, long nr, const long a[6])
 	case SYS_setresgid:
 	case SYS_setgroups: return change_ids(nr, a);
 	default:
-		/* The slot has checked only the lower 16 bits of nr (uaio_trap_served). */
+		/* The slot checks only 16 bits of nr (uaio_trap_served): check all. */
 		if (nr < 0 || nr >= UAIO_TRAP_SERVED_BYTES)
 			return pass(self);
 		/*
@@ -573,7 +573,7 @@ static long answer(int low, const long a[6])
 
 	(void)low;
 	uaio_trap_look(self);
-	/* After a fault's handler (signal.h, I3), use the library's whole stack again. */
+	/* The handler of a fault (signal.h, I3) is over: use the whole stack again. */
 	if (unlikely(self->nested_below) && !uaio_trap_is_nested(self)) {
 		self->stack = self->top;
 		self->nested_below = 0;

@@ -27,8 +27,8 @@
 enum {
 	PAGE = 4096,
 	/*
-	 * if this process got more variables of the loader, no executed program gets
-	 * the trap
+	 * if this process got more variables of the loader, no program that it executes
+	 * runs under the trap
 	 */
 	VARIABLES_MAX = 32,
 };
@@ -39,7 +39,7 @@ static const uintptr_t NOWHERE = UINTPTR_MAX;
 static struct {
 	bool is_complete;
 	bool has_hidden;
-	/* the entry UAIO_TRAP as this process got it */
+	/* the environment's entry UAIO_TRAP, as this process got it */
 	const char *switched;
 	unsigned nr;
 	struct {
@@ -180,9 +180,7 @@ static int variable_of(const char *entry, uintptr_t *page)
 	return -1;
 }
 
-/*
- * What an environment says about the loader and the trap, in all its entries together.
- */
+/* What all entries of an environment together say about the loader and the trap. */
 struct said {
 	/* an entry is LD_PRELOAD with the value that it has in this process */
 	bool names_us;

@@ -106,9 +106,9 @@ static bool is_by_path(long nr, const long a[6], const char **ret_path)
 }
 
 /*
- * Let pending signal handlers run, then let the thread repeat the call. The repeated
- * call executes the program directly, without the trap. So the expensive checks are
- * made only once, however many signals arrive.
+ * Called if the program could not be executed under the trap. Let pending signal
+ * handlers run, then let the thread repeat the call, which then executes the program
+ * directly. So the expensive checks are made only once, however many signals arrive.
  */
 static long once_more(struct uaio_trap_thread *self, const long a[6])
 {

@@ -4,8 +4,9 @@
  *
  * If no library can be loaded into the new program, the process executes its own file
  * (`uaio run --trap`), which then becomes the program. If the new program cannot run
- * under the trap, or if this is in doubt, the process executes the program directly. In
- * all other respects execve() behaves as it does without the library:
+ * under the trap, or if the library cannot find this out, the process executes the
+ * program directly. In all other respects execve() behaves as it does without the
+ * library:
  *
  *   I1  The process executes its own file only if it could execute the program
  *       itself, as far as the library can tell. If the execution of its own file fails
@@ -112,7 +113,7 @@ void uaio_trap_fit_begin(void);
  * Return: whether to execute the file under the trap. True only if no library can be
  * loaded into the file, or all programs are to run under the trap. Also, the process
  * must be able to execute the file, without gaining privileges, and to load its own
- * file again. In doubt, false.
+ * file again. False if the library cannot find this out.
  */
 bool uaio_trap_fits(const char *path);
 

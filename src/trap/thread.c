@@ -292,7 +292,7 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 	child->ret = self->ret;
 	child->child_mask = self->child_mask;
 	top[-1] = (uintptr_t)child;
-	/* relaxed: the child needs no stores of other threads */
+	/* relaxed: this count publishes no other stores */
 	if (!is_process)
 		add_relaxed(&threads.nr, 1);
 	self->target = uaio_trap_code_at(uaio_trap_clone_thread);
