@@ -255,7 +255,8 @@ void uaio_uring_bell_fini(struct uaio_uring *ring)
 	if (load_relaxed(&ring->bell) < 0)
 		return;
 	/*
-	 * Take both locks: another thread may be moving the bell, or settling it.
+	 * Take both locks: another thread may be moving the bell, or changing its
+	 * state.
 	 */
 	uaio_lock(&due_lock, UAIO_RANK_BELLS);
 	uaio_queue_lock(&ring->queue);

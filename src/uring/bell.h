@@ -76,7 +76,10 @@ extern struct uaio_uring_bells uaio_uring_bells
 	__attribute__((visibility("hidden")));
 
 #ifdef UAIO_TESTING
-/* For tests: how often a due ring's bell was compared with the ring (I6). Atomic. */
+/*
+ * For tests: how often a due ring's bell was compared with its completions (I6).
+ * Atomic.
+ */
 extern uint32_t uaio_uring_bells_nr_settled;
 #endif
 
@@ -162,7 +165,8 @@ struct uaio_uring_bell {
 };
 
 /*
- * Settle the bell of the ring at fd (I2).
+ * Settle the bell of the ring at fd: make the bell readable exactly if the ring has
+ * completions (I2).
  * Return: the bell to poll in place of fd; or fd itself, if fd is not a known ring or
  * the bell cannot be made.
  */
@@ -170,9 +174,9 @@ struct uaio_uring_bell uaio_uring_bell_get(int fd);
 void uaio_uring_bell_put_slowly(struct uaio_uring *ring);
 
 /*
- * Settle the bell of the ring at fd (I2). *ret_is_full: see struct uaio_uring_bell. A
- * request that polls the bell keeps the bell's eventfd open after the ring has died, and
- * then waits for ever.
+ * Settle the bell of the ring at fd, as uaio_uring_bell_get() does. *ret_is_full: see
+ * struct uaio_uring_bell. A request that polls the bell keeps the bell's eventfd open
+ * after the ring has died, and then waits for ever.
  * Return: the bell's file, with a reference; NULL if fd is not a known ring, or the
  * bell cannot be made.
  * Context: the thread has entered the library (entry.h).

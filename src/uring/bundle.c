@@ -7,8 +7,8 @@
  * bytes that a receive may get, or all buffers if the array has fewer. If neither the
  * number of available bytes nor a limit of that number is known, it selects nr_had
  * buffers: one at first, and later as many as an earlier attempt needed (kbuf.h). If
- * these bytes end inside the last of several buffers, this last buffer is not selected,
- * unless the array is incremental (IOU_PBUF_RING_INC).
+ * the bytes that a receive may get end inside the last of several buffers, this last
+ * buffer is not selected, unless the array is incremental (IOU_PBUF_RING_INC).
  *
  *   I1  A receive whose system call does not block holds the lock of the ring's buffer
  *       groups from pick_to_receive() to received() (kbuf.h, I1). It consumes only the
@@ -67,9 +67,10 @@ static void choose_one(const struct uaio_sqe *sqe,
 }
 
 /*
- * The kernel checks the address of each buffer when that buffer is used, but one system
- * call checks all vectors before it begins. So replace an address that cannot be user
- * memory by NULL: the call then fails only at that vector.
+ * In a bundle, the kernel checks a buffer's address only when it uses this buffer. But
+ * the library's system call checks the addresses of all vectors before it begins. So
+ * replace an address that cannot be user memory by NULL: the call then fails only at
+ * that vector.
  */
 static void hide_nowhere(struct uaio_pieces *pieces)
 {
@@ -83,7 +84,8 @@ static void hide_nowhere(struct uaio_pieces *pieces)
 }
 
 /*
- * Return: how many buffers of len bytes hold `bytes` bytes; at most UAIO_PIECES_MAX.
+ * Return: how many buffers of len bytes are needed for `bytes` bytes; at most
+ * UAIO_PIECES_MAX.
  */
 static unsigned nr_for(uint64_t bytes, uint32_t len)
 {

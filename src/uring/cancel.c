@@ -107,7 +107,7 @@ static bool is_by_data(const struct uaio_uring_aim *what)
 		  IORING_ASYNC_CANCEL_ANY));
 }
 
-/* Return: whether aim matches this request. Caller holds the queue's lock. */
+/* Return: whether `aim` matches this request. Caller holds the queue's lock. */
 static bool is_meant(const struct uaio_cancel_aim *aim,
 		     const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
@@ -219,7 +219,7 @@ static void find_by(struct by_client *client)
 }
 
 /*
- * Cancel the requests that aim matches. own_word: address of the cancelling request's
+ * Cancel the requests that `aim` matches. own_word: address of the cancelling request's
  * note (note.h); 0: io_uring_register() cancels. op: enum uaio_op of the requests; -1:
  * any.
  * Return: as uaio_uring_cancel().

@@ -185,7 +185,8 @@ static unsigned min(unsigned a, unsigned b)
 
 /*
  * Read entries of the array ahead of their use. Begin `after` positions past the next
- * buffer, and stop at the next multiple of 4096 bytes: one check covers such entries.
+ * buffer, and stop at the next multiple of 4096 bytes, so that one check covers all
+ * these entries.
  */
 static void read_ahead(struct uaio_uring_group *group, unsigned after)
 {
@@ -262,9 +263,9 @@ static bool may_write_entry(const struct uaio_uring_group *group,
 }
 
 /*
- * Write to the client's array that len bytes of the next buffer, described by `choice`,
- * are left. Write nothing if the array is unmapped, or its entry differs from `choice`:
- * the memory may now have another use.
+ * `choice` describes the next buffer, of which len bytes are left: write the address
+ * and length of these bytes to the client's array. Write nothing if the array is
+ * unmapped, or its entry differs from `choice`: the memory may now have another use.
  */
 static void show_rest(struct uaio_uring_group *group,
 		      const struct uaio_uring_choice *choice, uint32_t len)

@@ -225,7 +225,7 @@ static bool is_same(uint32_t *a, const uint32_t *b)
 /* Return: whether two ranges map the same pages. */
 static bool are_same(char *a, const char *b, size_t bytes)
 {
-	/* The kernel checks b: a read beyond the end of a mapped file raises SIGBUS. */
+	/* Let the kernel check `b`: reads beyond a mapped file's end raise SIGBUS. */
 	if (!uaio_can_write((uintptr_t)b, bytes))
 		return false;
 	for (size_t at = 0; at < bytes; at += uaio_page_bytes())
@@ -294,7 +294,7 @@ static int use_given(struct uaio_uring_mem *mem,
 		fd = make_empty_file(mem);
 	if (fd < 0)
 		return fd;
-	/* beyond the end of the file, so that the client's mmap() fails */
+	/* an offset beyond the file's end, so that the client's mmap() fails */
 	mem->sqes_off = -1;
 	mem->rings = map_given(rings, mem->rings_bytes, &mem->owns_rings);
 	mem->sqes = map_given(sqes, mem->sqes_bytes, &mem->owns_sqes);

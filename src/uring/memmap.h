@@ -17,8 +17,8 @@
  *       gap before them is a hole. If RLIMIT_FSIZE is lower, the entries follow the
  *       rings directly, and the library translates the offset of a client's mmap()
  *       (host/mmap.c).
- *   I4  A region and arrays of buffers (kbuf.h) that clients map come after the
- *       submission entries. If RLIMIT_FSIZE is too low for regions and arrays, the
+ *   I4  A memory region (I7) and arrays of buffers (kbuf.h) that clients map come after
+ *       the submission entries. If RLIMIT_FSIZE is too low for regions and arrays, the
  *       library refuses to make them.
  *
  *   I5  With IORING_SETUP_NO_MMAP the client provides the memory, and the file is

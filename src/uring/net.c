@@ -33,7 +33,7 @@ enum {
 };
 
 /*
- * Check and use a socket address.
+ * Check a socket address, and store it in args.
  * Return: 0; -EINVAL: the length is invalid; -EFAULT: the address is not readable.
  */
 static int take_address(struct uaio_args *args, uint64_t addr, int64_t bytes)
@@ -88,7 +88,7 @@ static void begin(struct uaio_uring_entry *entry)
 		poll_first(entry);
 }
 
-/* For IOSQE_CQE_SKIP_SUCCESS, note how many bytes count as a success. */
+/* For IOSQE_CQE_SKIP_SUCCESS: fewer than `bytes` bytes count as a failure. */
 static int expect(struct uaio_uring_entry *entry, uint64_t bytes)
 {
 	if (!(entry->raw.flags & IOSQE_CQE_SKIP_SUCCESS))

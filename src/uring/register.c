@@ -135,7 +135,7 @@ static int check_buffers(uint64_t iovs, uint32_t nr, uint64_t tags)
 
 /*
  * Register a table of buffers. `iovs` and `tags` are addresses of the client. If `tags`
- * is 0, the entries have no tags; if iovs is 0, all slots are empty.
+ * is 0, the entries have no tags; if `iovs` is 0, all slots are empty.
  * Return: the result of io_uring_register().
  */
 static long register_buffers(struct uaio_uring *ring, uint64_t iovs,
@@ -497,7 +497,7 @@ long uaio_uring_query(void *arg, uint32_t nr)
 {
 	enum {
 		QUERIES_MAX = 1000
-	}; /* as in the kernel, fail here, because queries may form a cycle */
+	}; /* as in the kernel: more queries fail, because they may form a cycle */
 	uint64_t at = (uintptr_t)arg;
 
 	if (nr)

@@ -8,7 +8,7 @@
  * submissions. Once the ring is enabled, the list cannot change any more. If a child of
  * fork() takes the ring over, the list also restricts the child.
  *
- * Personalities: a number stands for the credentials that a thread had when it
+ * Personalities: each is a number, for the credentials that a thread had when it
  * registered them. The kernel executes a request with these credentials. The library
  * executes a request with the credentials of the process, so it accepts a personality
  * only from a thread that has the same credentials now.

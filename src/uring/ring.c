@@ -73,8 +73,8 @@ void uaio_urings_init(void)
 bool uaio_uring_is_here(const struct uaio_uring *ring)
 {
 	/*
-	 * [MB:uring-epoch] acquire: load `epoch` before the ring's members, in case this
-	 * child took the ring over. Pairs with uaio_uring_tab_adopt().
+	 * [MB:uring-epoch] acquire: load `epoch` before the ring's members, in case
+	 * this process took the ring over. Pairs with uaio_uring_tab_adopt().
 	 */
 	return uaio_engine_is_up() &&
 	       load_acquire(&ring->epoch) == uaio_engine_start_nr();
@@ -204,7 +204,7 @@ void uaio_uring_unuse(struct uaio_uring *ring)
 	 * to the ring. Pairs with uaio_uring_die() and is_over().
 	 */
 	sub_seq_cst(&ring->nr_users, 1);
-	/* relaxed: a thread that sets DEAD after this load buries the ring itself */
+	/* relaxed: a thread that sets DEAD after this load calls bury() itself */
 	if (unlikely(load_relaxed(&ring->submit) & UAIO_URING_DEAD))
 		bury();
 }
@@ -451,7 +451,7 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 			      : 0);
 	uaio_uring_region_init(&ring->region);
 	fill(ring, params);
-	/* The kernel's SQPOLL thread has the ring maker's credentials: keep them. */
+	/* As the kernel's SQPOLL thread would, use the ring maker's credentials. */
 	if (params->flags & IORING_SETUP_SQPOLL)
 		uaio_queue_keep_maker(&ring->queue);
 	lock();
@@ -537,7 +537,7 @@ struct uaio_uring *uaio_uring_adopt(uint32_t fd, struct uaio_uring *ring)
 /* Read the tail from the ring's memory, because other processes may have posted. */
 static void catch_up_locked(struct uaio_uring *ring)
 {
-	/* relaxed, both: ordered by `posting`; a caller without this lock guesses */
+	/* relaxed, both: ordered by `posting`; without this lock, only a guess */
 	uint32_t tail = load_relaxed(&ring->mem.rings->cq_tail);
 
 	store_relaxed(&ring->progress,

@@ -216,7 +216,7 @@ struct uaio_uring {
 	/* the bell is, or was, in an epoll; under the queue's lock */
 	bool is_in_epoll;
 	bool is_due;                 /* on the list of due rings (bell.c) */
-	struct uaio_uring *next_due; /* next in this list of due rings */
+	struct uaio_uring *next_due; /* next in the list of due rings */
 
 	/* Under the lock of ring.c. */
 	struct uaio_uring *next_dead;

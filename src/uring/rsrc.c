@@ -441,7 +441,7 @@ void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc)
 	uaio_slab_put(&slab, rsrc);
 	if (!tag)
 		return;
-	/* Pin the queue: the ring may be freed once the tag is posted. */
+	/* Keep the queue (pin): once the tag is posted, the ring could be freed. */
 	uaio_ready_pin(&ring->queue.group.ready);
 	uaio_uring_answer(ring, tag, 0);
 	/*
@@ -518,7 +518,7 @@ static int copy_buffers(struct uaio_uring *from, struct clone *what,
 	return ret;
 }
 
-/* Put the buffers into the table. If memory is refused, those already put stay. */
+/* Put the buffers into the table. If memory is refused, the first ones stay. */
 static int put_buffers(struct uaio_uring *ring, const struct clone *what,
 		       const struct buffer *buffers)
 {

@@ -259,8 +259,8 @@ static bool is_of_buffers(const struct uaio_uring_entry *entry)
 /*
  * Return: whether the request begins only when the submitting call ends, as in the
  * kernel. This holds for a send that polls first. It also holds for a request with
- * IOSQE_ASYNC that uses the ring's files, buffers or requests: a worker needs the ring for
- * this, which the submitting thread holds until the call ends.
+ * IOSQE_ASYNC that uses the ring's files, buffers or requests: for this a worker needs
+ * the ring, which the submitting thread holds until the call ends.
  */
 static bool begins_later(const struct uaio_uring_entry *entry)
 {
@@ -299,7 +299,7 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 		timeout->has_from = true;
 		timeout->from = call->nr_before;
 	}
-	/* Clear `is_linked`, or IOSQE_CQE_SKIP_SUCCESS hides the error (note.c). */
+	/* Clear `is_linked`: else IOSQE_CQE_SKIP_SUCCESS hides the error (note.c). */
 	if (error && timeout)
 		timeout->is_linked = false;
 	if (error)

@@ -93,7 +93,7 @@ struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry);
 bool uaio_uring_begins_aside(const struct uaio_uring_entry *entry);
 
 /*
- * Use the path in the submission's `addr`, after a check.
+ * Check the path at the submission's `addr`, and let the request use it.
  * Return: 0; -EFAULT: the path cannot be read; -ENAMETOOLONG; -ENOENT: it is empty.
  */
 int uaio_uring_take_path(struct uaio_uring_entry *entry);

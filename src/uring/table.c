@@ -295,7 +295,7 @@ int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring)
 	if (fd != NO_FD)
 		set_locked(fd, ring);
 	unlock();
-	/* `old` had fd, which was closed unnoticed: drop the hold on `old` for fd. */
+	/* `old` counts fd, which was closed unnoticed, in nr_holds: subtract it. */
 	if (old && uaio_uring_is_here(old))
 		uaio_uring_let_go(old);
 	return 0;
@@ -353,8 +353,8 @@ static bool is_clients(uint32_t fd, uint64_t dev, uint64_t ino)
 	bool is_own;
 
 	/*
-	 * Keep the library from opening or closing its descriptors now: meanwhile such
-	 * a descriptor looks like a client's.
+	 * A descriptor that another thread of the library is just opening or closing
+	 * looks like a client's. So let no thread do this now.
 	 */
 	uaio_ownfds_quiesce();
 	is_own = uaio_ownfd_has((int)fd) || !is_file(fd, dev, ino);
@@ -452,7 +452,10 @@ static int find_other(const struct uaio_uring *ring)
 enum drop {
 	DROP_DONE,
 	DROP_LAST, /* it was the last hold */
-	/* it is the last hold, and still there: search for another descriptor */
+	/*
+	 * nothing was dropped: it is the last hold, so first search for another
+	 * descriptor
+	 */
 	DROP_WAIT,
 };
 

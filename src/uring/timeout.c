@@ -7,8 +7,8 @@
  *       (note.h) exists. The timeout enters the heap before it is submitted. It counts
  *       completions from the beginning of the submitting call, because the kernel posts
  *       the completions of a call at its end. This also holds for a timeout that is the
- *       first request of a chain. A timeout later in a chain, or after a drain, enters the
- *       heap when it starts, and does not count earlier completions.
+ *       first request of a chain. A timeout later in a chain, or after a drain, enters
+ *       the heap when it starts, and does not count earlier completions.
  *   I2  The thread that posts the completion which reaches a timeout's count marks the
  *       timeout, under the queue's lock. A thread without locks then completes marked
  *       timeouts by cancelling them: after the post (uaio_uring_act()), or for inline
@@ -18,8 +18,8 @@
  *       finds nothing if the submitter adds the timeout to these requests only later.
  *       But the submitter adds it under the queue's lock, and so sees nr_reached
  *       afterwards.)
- *   I3  A completion checks only the first timeout of the heap. A timeout whose count
- *       is reached is found in the group by its user_data. So neither the check nor the
+ *   I3  A completion checks only the first timeout of the heap. The queue's index by
+ *       user_data finds a timeout whose count is reached. So neither the check nor the
  *       search costs more if many other timeouts count.
  *
  * Tested by test-uring-timeout.c.

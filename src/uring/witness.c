@@ -24,7 +24,7 @@ static int open_again(int fd, int flags, uint64_t dev, uint64_t ino)
 	again = uaio_ownfd_open_briefly(path, flags);
 	if (again < 0)
 		return again;
-	/* Is it still the ring's file? Another thread may have closed and reused fd. */
+	/* Is `again` still the ring's file? Another thread may have reused fd. */
 	if (sys_fstat(again, &st) == 0 && st.st_dev == dev && st.st_ino == ino)
 		return again;
 	uaio_ownfd_close(again);

@@ -344,9 +344,9 @@ void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
 static bool may_await(const struct uaio_req *req)
 {
 	/*
-	 * If req is the oldest cold read of its device, cold reads of other files may
-	 * wait for req. Requests on those files may in turn wait for their cold reads.
-	 * So requests of all inodes may wait for req.
+	 * If req is the oldest cold read (page.h) of its device, cold reads of other
+	 * files may wait for req. Requests on those files may in turn wait for their
+	 * cold reads. So requests of all inodes may wait for req.
 	 */
 	return uaio_order_is_write(req->order) ||
 	       (is_read(req->order) &&
