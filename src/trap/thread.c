@@ -219,8 +219,8 @@ bool uaio_trap_exit(struct uaio_trap_thread *self, long *code)
 		store_relaxed(&threads.leader_code, (int)*code);
 	store_relaxed(&self->tid, (uint32_t)sys_gettid());
 	/*
-	 * [MB:last-thread] release: store leader_code first. Pairs with the load
-	 * below.
+	 * [MB:last-thread] release: store leader_code before the count. Pairs with the
+	 * load below.
 	 */
 	is_last = sub_release(&threads.nr, 1) == 1;
 	/*
@@ -237,9 +237,9 @@ bool uaio_trap_exit(struct uaio_trap_thread *self, long *code)
  */
 
 /*
- * Return: whether clone() with these flags makes a thread, or a process that shares the
- * memory, and does not suspend the caller. The function does not test the exit signal,
- * which clone3 has in a member of its own, not in the flags.
+ * Return: whether clone() with these flags makes, without suspending the caller, a
+ * thread or a process that shares the memory. The function does not test the exit
+ * signal, which clone3 has in a member of its own, not in the flags.
  */
 static bool is_thread(uint64_t flags)
 {

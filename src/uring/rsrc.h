@@ -103,7 +103,7 @@ void uaio_uring_table_abandon(struct uaio_uring *ring,
 
 /*
  * Put an entry into a slot, and drop the previous entry of the slot. The entry takes
- * over the reference to file.
+ * over the caller's reference to `file`.
  * Return: 0, or the chosen slot; -ENXIO: there is no table; -EINVAL: no such slot;
  * -ENFILE: no free slot; -ENOMEM. On error the caller keeps the file.
  * Context: any thread, without locks; for a tagged entry or a buffer, the thread that

@@ -133,7 +133,10 @@ static void set_locked(uint32_t fd, struct uaio_uring *ring)
 		return;
 	if (fd >= load_relaxed(&tab.end))
 		store_relaxed(&tab.end, fd + 1);
-	/* [MB:uring-tab] release: the ring's members are written. Pairs with look(). */
+	/*
+	 * [MB:uring-tab] release: write the ring's members before the slot. Pairs with
+	 * look().
+	 */
 	store_release(slot, ring);
 }
 

@@ -64,7 +64,7 @@ static bool is_current(const struct places *places)
 	return places && places->start_nr == uaio_engine_start_nr();
 }
 
-/* A thread ends: let go of the rings in its slots, and free the slots. */
+/* A thread ends: let go of the rings in its slots (nr_holds), and free the slots. */
 static void forget(void *value)
 {
 	struct places *places = value;

@@ -153,8 +153,8 @@ static bool is_after(enum uaio_order order, enum uaio_order before)
 }
 
 /*
- * Return: whether the list may have a request for which a request of this order (kind)
- * must wait (is_after()).
+ * Return: whether the inode's list may have a request for which a request of this order
+ * (kind) must wait (is_after()).
  */
 static bool may_be_after_locked(const struct uaio_inode *inode,
 				enum uaio_order order)
@@ -170,8 +170,8 @@ static bool may_be_after_locked(const struct uaio_inode *inode,
 }
 
 /*
- * Return: whether an older request (before `end` in the list) has an overlapping range,
- * and a request of this order (kind) must wait for it (is_after()).
+ * Return: whether an older request (before `end` in the inode's list) has an
+ * overlapping range, and a request of this order (kind) must wait for it (is_after()).
  */
 static bool is_range_awaited_locked(struct uaio_inode *inode,
 				    enum uaio_order order,
@@ -203,8 +203,8 @@ bool uaio_inode_is_range_awaited(struct uaio_inode *inode,
 
 /*
  * Return: whether req must wait for older requests (I1-I6), which are the requests
- * before `end` in the list. `after_ordered` says whether one of the older requests is
- * ordered, `after_write` whether one of them is a write.
+ * before `end` in the inode's list. `after_ordered` says whether one of the older
+ * requests is ordered, `after_write` whether one of them is a write.
  */
 static bool must_wait_locked(struct uaio_inode *inode,
 			     const struct uaio_req *req, const struct list *end,
@@ -275,7 +275,7 @@ static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
 
 /*
  * A write has returned, or will not be executed: from now on only syncs wait for it,
- * until it leaves the list.
+ * until it leaves the inode's list.
  */
 static void release_locked(struct uaio_inode *inode, struct uaio_req *req,
 			   struct list *ret_startable)
@@ -288,8 +288,8 @@ static void release_locked(struct uaio_inode *inode, struct uaio_req *req,
 }
 
 /*
- * Return: whether an older write is on the list. If so, a sync that waits for req also
- * waits for the older write, and cannot start yet.
+ * Return: whether an older write is on the inode's list. If so, a sync that waits for
+ * req also waits for the older write, and cannot start yet.
  */
 static bool is_behind_write(const struct uaio_inode *inode,
 			    const struct uaio_req *req)
@@ -301,7 +301,7 @@ static bool is_behind_write(const struct uaio_inode *inode,
 	return false;
 }
 
-/* Remove req (a read, a sync, or a write that has returned) from the list. */
+/* Remove req (a read, a sync, or a write that has returned) from its inode's list. */
 static void remove_locked(struct uaio_inode *inode, struct uaio_req *req,
 			  struct list *ret_startable)
 {

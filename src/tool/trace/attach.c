@@ -219,9 +219,11 @@ static int ask(struct uaio_attached *attached)
 	store_relaxed(&asker->fd, (uint32_t)attached->ring_fd);
 	attached->number = load_relaxed(&asker->number) + 1;
 	attached->number += !attached->number;
-	/* [MB:trace-ask] release: write the descriptor first. Pairs with look_at(). */
+	/* [MB:trace-ask] release: write `fd` before `number`. Pairs with look_at(). */
 	store_release(&asker->number, attached->number);
-	/* [MB:trace-ask] release: write the number first. Pairs with look(). */
+	/*
+	 * [MB:trace-ask] release: write `number` before nr_changes. Pairs with look().
+	 */
 	add_release(&ask->nr_changes, 1);
 	tell_threads(attached);
 	attached->state = UAIO_ATTACH_ASKED;
@@ -233,9 +235,15 @@ static void withdraw(const struct uaio_attached *attached)
 	struct uaio_trace_ask *ask = ask_of(attached);
 	uint32_t mine = (uint32_t)attached->holder;
 
-	/* [MB:trace-asker] release: write the number first. Pairs with take_place(). */
+	/*
+	 * [MB:trace-asker] release: the slot's next tool sees `number`. Pairs with
+	 * take_place().
+	 */
 	(void)cas_release(&ask->askers[attached->place].pid, &mine, 0);
-	/* [MB:trace-ask] release: free the slot first. Pairs with look(). */
+	/*
+	 * [MB:trace-ask] release: free the slot before nr_changes grows. Pairs with
+	 * look().
+	 */
 	add_release(&ask->nr_changes, 1);
 	tell_threads(attached);
 }

@@ -118,7 +118,7 @@ static void release_lane(struct uaio_trace_lane *lane)
 {
 	store_relaxed(&lane->pid, 0);
 	/*
-	 * [MB:trace-lane] release: write the lane's members first. Pairs with
+	 * [MB:trace-lane] release: write the lane's members before `owner`. Pairs with
 	 * take_lane().
 	 */
 	store_release(&lane->owner, 0);
