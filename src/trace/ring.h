@@ -27,7 +27,7 @@
  *       together. If there is no room for them, they do not count as lost. A file may get
  *       another number later.
  *
- *            thread  tracer   X: performs this, one caller at a time for each lane (I1)
+ *            thread  tracer   X: may call this; in each lane one caller at a time (I1)
  *   put        X       -      write a record
  *   take       -       X      read records
  */

@@ -142,8 +142,8 @@ static bool is_known(int fd)
 
 /*
  * Return: whether the program must run under the trap: no library can be loaded into
- * it, or all programs are to have the trap. False if the program's loader cannot be
- * opened.
+ * it, or all programs are to run under the trap. False if the program's loader cannot
+ * be opened.
  */
 static bool needs_trap(int fd, const char *path)
 {

@@ -54,10 +54,10 @@ struct slot {
 uint8_t uaio_trap_served[UAIO_TRAP_SERVED_BYTES];
 
 /*
- * First a copy of the code that all slots share, then the code of each slot. This array
- * becomes executable. It is part of the library's file, because the kernel exempts only
- * one range of addresses from the trap. This range must include the library's own code,
- * too.
+ * Contains a copy of the code that all slots share, then the code of each slot. This
+ * array becomes executable. It is part of the library's file, because the kernel
+ * exempts only one range of addresses from the trap. This range must include the
+ * library's own code, too.
  */
 static uint8_t slot_code[CODE_BYTES + SLOTS * SLOT_BYTES]
 	__attribute__((aligned(PAGE)));

@@ -183,8 +183,8 @@ static int await_twice(struct uaio_uring *ring, uint64_t need, int64_t min_ns,
 }
 
 /*
- * Return: whether the posting thread has already written the tail that ended the wait
- * to the ring, where the client reads it (cq.h, I5).
+ * Return: whether the ring's memory, where the client reads the tail, already has the
+ * tail that ended the wait (cq.h, I5).
  */
 static bool is_shown(const struct uaio_uring *ring)
 {

@@ -292,7 +292,7 @@ void uaio_uring_groups_unlock(struct uaio_uring *ring);
 /* Return: the group with that number; NULL if there is none. */
 struct uaio_uring_group *uaio_uring_group_find(struct uaio_uring *ring,
 					       uint32_t id);
-/* Return: a new group, an empty list; NULL if memory is refused. */
+/* Return: a new group, which is an empty list; NULL if memory is refused. */
 struct uaio_uring_group *uaio_uring_group_new(struct uaio_uring *ring,
 					      uint16_t id);
 void uaio_uring_group_free(struct uaio_uring *ring,

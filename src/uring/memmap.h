@@ -171,8 +171,8 @@ void uaio_uring_mem_tell(const struct uaio_uring_mem *mem,
 			 struct io_uring_params *ret_params);
 
 /*
- * Return: the member of params for the address of the client's memory for submission
- * entries: the last member of sq_off, which older headers call reserved.
+ * Return: the member of params in which a client passes the address of its memory for
+ * submission entries: the last member of sq_off, which older headers call reserved.
  */
 static inline uint64_t *uaio_uring_sqes_addr(struct io_uring_params *params)
 {
@@ -181,8 +181,8 @@ static inline uint64_t *uaio_uring_sqes_addr(struct io_uring_params *params)
 }
 
 /*
- * Return: the member of params for the address of the client's memory for the rings: the
- * last member of cq_off, which older headers call reserved.
+ * Return: the member of params in which a client passes the address of its memory for
+ * the rings: the last member of cq_off, which older headers call reserved.
  */
 static inline uint64_t *uaio_uring_rings_addr(struct io_uring_params *params)
 {

@@ -88,7 +88,7 @@ static void begin(struct uaio_uring_entry *entry)
 		poll_first(entry);
 }
 
-/* For IOSQE_CQE_SKIP_SUCCESS: fewer than `bytes` bytes count as a failure. */
+/* IOSQE_CQE_SKIP_SUCCESS: with MSG_WAITALL, fewer bytes count as a failure. */
 static int expect(struct uaio_uring_entry *entry, uint64_t bytes)
 {
 	if (!(entry->raw.flags & IOSQE_CQE_SKIP_SUCCESS))
@@ -497,7 +497,7 @@ int uaio_uring_prep_recvmsg(struct uaio_uring_entry *entry)
 	/*
 	 * As in the kernel, a receive with room for control data is a single call,
 	 * because a second call would overwrite the control data. So remove
-	 * MSG_WAITALL, which has no effect inside the nonblocking call.
+	 * MSG_WAITALL: it has no effect on a nonblocking call, but causes more calls.
 	 */
 	if (msg.msg_controllen)
 		entry->sqe.call_flags &= ~(uint32_t)MSG_WAITALL;

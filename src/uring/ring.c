@@ -204,7 +204,7 @@ void uaio_uring_unuse(struct uaio_uring *ring)
 	 * to the ring. Pairs with uaio_uring_die() and is_over().
 	 */
 	sub_seq_cst(&ring->nr_users, 1);
-	/* relaxed: a thread that sets DEAD after this load calls bury() itself */
+	/* relaxed: a thread that sets DEAD after this load frees dead rings itself */
 	if (unlikely(load_relaxed(&ring->submit) & UAIO_URING_DEAD))
 		bury();
 }

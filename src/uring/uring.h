@@ -38,7 +38,7 @@ bool uaio_uring_owns(uint32_t fd, bool is_registered);
 /*
  * Return: whether the library serves an io_uring_register() call whose fd is -1. It
  * serves only IORING_REGISTER_SEND_MSG_RING, a message to the ring that the entry at
- * arg names: if this is a ring of the library, or if the entry cannot be read (the call
+ * arg names: if that ring is the library's, or if the entry cannot be read (the call
  * then fails).
  */
 bool uaio_uring_owns_message(uint32_t fd, uint32_t opcode, const void *arg);
@@ -89,7 +89,7 @@ void uaio_uring_note_mapped(int fd, const void *at, int64_t offset);
  */
 
 /*
- * The kernel has made a ring: ret is what io_uring_setup() returned. If that is a slot
+ * The kernel has made a ring: ret is what io_uring_setup() returned. If ret is a slot
  * for registered rings, record that the slot has a ring of the kernel.
  * Return: false if a ring of the library is in this slot; then this function closes
  * the kernel's ring.

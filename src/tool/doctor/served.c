@@ -152,8 +152,8 @@ int uaio_served_try_main(char *const *argv)
 /* Starting the new process that makes a request */
 
 /*
- * Remove the uaio options from the environment, such as faults and statistics. Let no
- * other process see the counts of the new process.
+ * Remove the uaio options, such as faults and statistics, from the environment. Hide
+ * the counts of the new process from other processes.
  */
 static void set_options(void)
 {
