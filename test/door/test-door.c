@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the engine, through a front-end (the "door") whose ABI differs from kernel
- * AIO and io_uring
+ * Tests of the engine through the "door", a front-end of the tests (door.h), whose ABI
+ * differs from kernel AIO and io_uring
  */
 #undef NDEBUG
 #include <errno.h>
@@ -460,8 +460,8 @@ static void a_child_has_doors_of_its_own(void **state)
 }
 
 /*
- * When the thread `leaver` sleeps, let the worker's sync continue, which the gate of
- * unit_gate_close() holds.
+ * When the thread `leaver` sleeps, open the gate (unit_gate_close()), at which the
+ * worker's sync waits.
  */
 static long let_go(void *arg)
 {

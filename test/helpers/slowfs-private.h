@@ -51,7 +51,10 @@ struct slowfs {
 		struct slowfs_fault what;
 		enum slowfs_op op;
 		uint64_t off; /* or NOWHERE */
-		/* If off is NOWHERE, the nr_left-th call from now gets the fault. */
+		/*
+		 * If off is NOWHERE, the nr_left-th call from now gets the fault;
+		 * otherwise each call whose range includes off does.
+		 */
 		uint32_t nr_left;
 		uint32_t is_there; /* atomic: the other members are valid */
 	} faults[FAULTS_MAX];

@@ -9,8 +9,8 @@
  * call is killed, the server answers that call with EINTR. Only a file system of
  * slowfs_start_cached() uses the page cache. O_DIRECT is supported. The server gets
  * each read or write of a client as one call, or as several calls of at most 1 MiB, one
- * after another. It serves calls of several clients in parallel, including writes that
- * do not extend a file.
+ * after another. It serves calls of several clients in parallel. Since Linux 6.2 these
+ * include writes to one file that do not extend the file.
  *
  * The server ends with the thread that started it. The mount stays, but then fails with
  * ENOTCONN. So start the server in the test's own mount namespace

@@ -46,8 +46,8 @@ long uring_enter(int fd, uint32_t to_submit, uint32_t min_complete,
 		 uint32_t flags, const void *arg, size_t arg_bytes);
 long uring_register(int fd, uint32_t opcode, const void *arg, uint32_t nr_args);
 /*
- * Return: the offset to pass to mmap() of fd for this mapping of io_uring
- * (IORING_OFF_*).
+ * Return: the offset to pass to mmap() instead of `offset` (IORING_OFF_*); with the
+ * kernel, `offset` itself.
  */
 int64_t uring_map_offset(int fd, uint64_t offset);
 
@@ -78,7 +78,7 @@ void uring_unmap(const struct uring *ring);
  * Submissions
  */
 
-/* Return: the next free SQE, filled in with these arguments, otherwise zero. */
+/* Return: the next free SQE, with these arguments; its other fields are zero. */
 struct io_uring_sqe *uring_put(struct uring *ring, int opcode, int fd,
 			       uint64_t user_data);
 struct io_uring_sqe *uring_put_rw(struct uring *ring, int opcode, int fd,

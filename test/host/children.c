@@ -342,7 +342,7 @@ void spawn_starts_at_once(void)
 	let_finish(&pending);
 }
 
-/* daemon() ends the calling process by an _exit() inside the C library */
+/* daemon() ends its caller by an _exit() inside the C library, which uaio cannot see */
 
 static int become_daemon(void *arg)
 {

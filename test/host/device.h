@@ -47,8 +47,7 @@ struct host_held {
 
 struct host_held host_device_hold(struct host_device *device, unsigned nr);
 /*
- * Destroy the context and close the descriptor. Call it after all writes have
- * completed.
+ * Destroy the context and close the descriptor. All writes must have completed.
  */
 void host_held_drop(const struct host_held *held);
 

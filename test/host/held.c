@@ -90,8 +90,8 @@ static void replace_held(struct slowfs *fs, enum slowfs_op op, int opcode,
 	nr = submit_held(ctx, opcode, blocks);
 	way->replace(FAR, other);
 	/*
-	 * The descriptor is replaced, although the file system has answered no request.
-	 * All requests must still arrive at the file system.
+	 * The descriptor has been replaced before the file system has answered any
+	 * request. All requests must still arrive at the file system.
 	 */
 	REQUIRE(slowfs_nr_done(fs, op) == nr_done);
 	slowfs_await(fs, op, nr);
@@ -145,8 +145,8 @@ void close_while_held(void)
 
 	/*
 	 * close() need not wait for a worker's system call that has already looked up
-	 * the descriptor. The library has to see in /proc that the worker sleeps in
-	 * this call, so skip the case if /proc does not show this.
+	 * the descriptor. The library learns from /proc that the worker sleeps in this
+	 * call. If /proc does not show that, close() waits: skip the case.
 	 */
 	if (fs)
 		host_need_sleeps();

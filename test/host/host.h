@@ -59,8 +59,9 @@ bool host_is_uaio(void);
 bool host_is_sanitized(void);
 
 /*
- * Return: how many rounds to run: fewer than n with a sanitizer, or if HOST_DIRECT or
- * HOST_FEW_ROUNDS is in the environment, because then each round takes long; else n.
+ * Return: how many rounds to run: fewer than n if rounds take long (with a sanitizer, or
+ * with HOST_DIRECT in the environment), or if HOST_FEW_ROUNDS is in the environment;
+ * else n.
  */
 unsigned host_rounds(unsigned n);
 

@@ -513,9 +513,9 @@ void jumps_out_of_first_calls(void)
 }
 
 /*
- * The handler of a signal that ends a wait must get the siginfo and the mask that its
- * sigaction() requested, and may call the library. sigaction() and signal() must report
- * the handler that the program set.
+ * The handler of a signal that ends a wait must get the siginfo, and run with the signal
+ * mask that sigaction() set. It may call the library. sigaction() and signal() must
+ * report the handler that the program set.
  */
 void handlers_as_set(void)
 {

@@ -180,7 +180,8 @@ static const struct way *way_named(const char *name)
 static struct attempt {
 	const struct way *way;
 	char path[64];
-	unsigned nr_reads; /* reads that the file system does not answer */
+	unsigned
+		nr_reads; /* how many reads the file system leaves unanswered */
 	/* how many writes are submitted before the reads */
 	unsigned nr_early;
 } attempt;
@@ -276,10 +277,10 @@ void leaving_slow(void)
 
 /*
  * The file system answers no read. Reads occupy all workers that one device may have,
- * and hundreds of further reads are queued. The process then submits writes and ends.
- * is_slow: the writes go to the same device, and the first one occupies one of these
- * workers. No worker is free for the other writes, so the thread that ends the process
- * must execute them.
+ * and hundreds of further reads are queued. The process then submits writes to another
+ * file system and ends. is_slow: the writes go to the same device, and the first one,
+ * submitted before the reads, occupies one of these workers. No worker is free for the
+ * other writes, so the thread that ends the process must execute them.
  */
 static void leave_behind_reads(const struct way *way, bool is_slow)
 {

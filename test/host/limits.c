@@ -266,8 +266,9 @@ static rlim_t bytes_of(bool is_in_memory)
 }
 
 /*
- * Run requests with *arg more bytes of address space than now. limit_memory() raises
- * *arg step by step, so that each allocation of the library fails once.
+ * Run requests with the address space limited to what is in use now, and *arg bytes
+ * more. limit_memory() raises *arg step by step, so that each allocation of the library
+ * fails once.
  */
 static int live_without_memory(void *arg)
 {

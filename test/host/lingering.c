@@ -25,7 +25,8 @@ static unsigned full_port;
 
 /*
  * Fill the buffers of a new connection.
- * Return: a socket at port full_port; *ret_peer: its peer, which has not read any data.
+ * Return: a socket, whose port is now full_port. *ret_peer: its peer, which has not read
+ * any data.
  */
 static int full_socket(int *ret_peer)
 {
@@ -198,8 +199,8 @@ static void linger_once(void (*replace)(void))
  * The program closes the descriptor while a read waits, so the read holds the last
  * reference to the socket. When data arrives, the read completes. Other requests must
  * not wait for the close of the socket. This runs only with the library: kernel AIO
- * would wait for the data in io_submit. The request must be a read: unread data would
- * make the close reset the connection instead of linger.
+ * would wait for the data in io_submit. The request must be a read, not a poll: unread
+ * data would make the close reset the connection instead of linger.
  */
 static void linger_behind_read(void)
 {

@@ -22,8 +22,8 @@ extern char **environ;
 static struct host_device device;
 
 /*
- * Write a file by AIO. Called in a child or daemon, whose requests the library must
- * execute.
+ * Write a file by AIO. Called in a child or daemon: there, too, the library must execute
+ * requests.
  */
 static void work_elsewhere(const char *path)
 {
@@ -85,7 +85,7 @@ void native_vfork(void)
 	host_device_close(&device);
 }
 
-/* daemon() ends the calling process by an _exit() inside the C library */
+/* daemon() ends its caller by an _exit() inside the C library, which uaio cannot see */
 
 static int become_daemon(void *arg)
 {

@@ -35,7 +35,7 @@ enum { NR = 64, STATUS = 42 };
  * Make a system call that bypasses the library. The function must be inlined with a
  * constant `nr`, because the library looks for the number at each system call
  * instruction. If it finds none, it assumes that the instruction may change user or
- * group ids, and then behaves otherwise (proc/identity.h).
+ * group ids, and then queries the ids of threads (proc/identity.h).
  */
 static inline __attribute__((always_inline)) long
 native_call(long nr, long a, long b, long c, long d, long e)
@@ -241,8 +241,8 @@ static struct refusal {
 	long call;
 	uint32_t answer;
 	/*
-	 * install the filter before the library makes the refused call for the first
-	 * time; otherwise later
+	 * the filter is installed before the library makes the refused call for the
+	 * first time; false: after that
 	 */
 	bool is_first;
 } refusal;
@@ -331,8 +331,8 @@ static int work_without_queries(void *arg)
 #if defined(__x86_64__)
 /*
  * The program loads an object that changes user or group ids by an inline instruction.
- * The library finds that out when the program creates its next ring; from then on it
- * queries the ids.
+ * The library finds that out when the program creates its next ring. From then on it
+ * queries the ids by capget, so the filter kills the process.
  */
 static int work_after_loading(void *arg)
 {

@@ -297,7 +297,7 @@ static bool count_maps(long nr, const long args[6], long *ret_res)
 /*
  * The library must free the struct uaio_split that it allocates for each split request.
  * One mapping has room for many of these structs. Submit more requests than fit into
- * one mapping: the library must not map any other.
+ * one mapping: the library must reuse the freed structs, and map no more memory.
  */
 static void what_it_took_is_given_back(void **state)
 {

@@ -34,7 +34,7 @@ enum {
 struct shape {
 	unsigned opcode;
 	enum slowfs_op op;
-	bool is_vectored; /* with vectors that cross borders between segments */
+	bool is_vectored; /* it has vectors that cross borders between segments */
 };
 
 enum { NR_SHAPES = 4, NR_FAULTS = 5 };
@@ -74,8 +74,8 @@ int segments_main(int (*run)(void));
 
 void set_at_once(unsigned at_once);
 /*
- * is_whole: from now on, result_of() returns the result of a request that the submitting
- * thread executes without splitting it.
+ * If is_whole, result_of() from now on returns the result of a request that the
+ * submitting thread executes without splitting it; otherwise that of a split request.
  */
 void expect_whole(bool is_whole);
 

@@ -167,8 +167,8 @@ void signal_storm(void)
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 	/*
 	 * On x86-64, the library defers a signal that arrives during its call until the
-	 * call returns. So no call in the handler may have failed with EAGAIN because it
-	 * interrupted a call of the library.
+	 * call returns. So the handler never interrupts a call of the library, and no
+	 * call in the handler may have failed with EAGAIN for that reason.
 	 */
 	REQUIRE(!storm.nr_busy);
 #endif

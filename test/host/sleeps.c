@@ -514,8 +514,8 @@ void sleeps_left_for_good(void)
  */
 
 /*
- * Cleanup handler of the cancelled thread: make the eventfd ready, by calls that bypass
- * the library.
+ * Cleanup handler of the cancelled thread: complete its poll request, and wait until the
+ * eventfd is signalled, by calls that the library does not see.
  */
 static void feed_and_wait(void *arg)
 {
