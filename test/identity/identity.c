@@ -126,8 +126,8 @@ static void raise_ids_of_all(void)
 }
 
 /*
- * Take the file system ids of nobody, and group 4. Only the group lets this thread enter
- * the directory "private".
+ * Take the file system ids of the user nobody, and group 4 as the only supplementary
+ * group. Only that group lets this thread enter the directory "private".
  */
 static void take_group(void)
 {
@@ -193,8 +193,8 @@ static void change_nothing(void)
 }
 
 /*
- * A call of seteuid() that changes nothing. From now on the library expects that the C
- * library may change the user ids of all threads.
+ * A call of seteuid() that changes nothing. From now on the library counts its workers'
+ * calls, because the C library may change the user ids of all threads (proc/former.h).
  */
 static void change_nothing_of_all(void)
 {

@@ -25,7 +25,7 @@ struct batch {
 	io_context_t ctx;
 	int nr;
 	struct iocb cbs[MAX_BATCH];
-	uint64_t *bufs[MAX_BATCH]; /* the batch owns them; MAX_LEN bytes each */
+	uint64_t *bufs[MAX_BATCH]; /* owned by the batch; MAX_LEN bytes each */
 	/* the result that the request must have; by default, its full length */
 	long due[MAX_BATCH];
 	/*

@@ -55,7 +55,7 @@ enum {
 	/* memory of a request, including guard bytes that must not change */
 	AREA = 2 << 20,
 	NR_THREADS = 4,
-	NR_SLOTS = 2, /* most requests of a thread at once */
+	NR_SLOTS = 2, /* most requests that a thread has in flight */
 	NR_PIECES = 64,
 	ODD = 104, /* bytes in the file's last block after some truncations */
 	RECORD = 1000, /* bytes in each append: whole words */

@@ -147,8 +147,8 @@ int main(void)
 
 		open_libaio(ways[i].flags, &lib);
 		/*
-		 * Bit n of mix: make call n (setup, submit, getevents, destroy) by
-		 * syscall(2), not by libaio.
+		 * If bit n of mix is set, make call n (setup, submit, getevents,
+		 * destroy) by syscall(2); otherwise by libaio.
 		 */
 		for (mix = 0; mix < 16; mix++) {
 			use.setup = mix & 1 ? raw.setup : lib.setup;

@@ -56,8 +56,8 @@ static void set_up_buffers(void)
 	array = at;
 	REQUIRE((memory = malloc((size_t)NR_BUFFERS * BUFFER_BYTES)));
 	/*
-	 * Write to all buffers now: if the process uses more memory later, the cause is
-	 * something else.
+	 * Write to all buffers now, so that their pages exist: if the process uses more
+	 * memory later, the cause is something else.
 	 */
 	memset(memory, 0, (size_t)NR_BUFFERS * BUFFER_BYTES);
 	reg.ring_addr = (uintptr_t)array;

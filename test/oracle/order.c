@@ -159,7 +159,7 @@ static struct {
 	pthread_mutex_t lock;
 	/* under lock: version number of the write submitted last */
 	uint64_t version;
-	int fds[NR_THREADS]; /* all of one file; immutable while threads run */
+	int fds[NR_THREADS]; /* all refer to one file; immutable while threads run */
 	long rounds; /* how many rounds each thread runs; immutable while threads run */
 } shared = { .lock = PTHREAD_MUTEX_INITIALIZER };
 

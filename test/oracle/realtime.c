@@ -4,8 +4,8 @@
  *
  * The client has real-time priority on one processor and never sleeps. Other threads on
  * this processor, such as the library's workers, run only when the kernel throttles the
- * client, after nearly a second (sched_rt_runtime_us). Each read must complete earlier.
- * (With kernel AIO, a read of a loop device would be as late, because a kernel thread
+ * client, after nearly a second (sched_rt_runtime_us). Each read must complete before
+ * that. (With kernel AIO, a read of a loop device would not, because a kernel thread
  * serves the device. Here the file is in memory.) A stall of the machine may make one
  * client late. So up to three clients run, and one of them must succeed.
  */
@@ -100,7 +100,7 @@ static bool be_a_client(void)
 int main(void)
 {
 	/*
-	 * Each client is a child process, because each process starts the library anew.
+	 * Each client is a child process, in which the library starts again.
 	 */
 	for (int i = 0; i < NR_CLIENTS; i++) {
 		pid_t pid = fork();

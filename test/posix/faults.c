@@ -4,9 +4,10 @@
  *
  * WHERE is `uaio` or `glibc`: the library that executes the requests. With uaio, a case
  * fails if the fault occurs. With glibc, a case prints the outcome, and fails if the
- * fault does not occur, unless the fault depends on timing, or the glibc is not the
- * release that was examined. Some cases wait for an event that never happens with glibc.
- * With glibc they wait only for a moment, with uaio until a deadline.
+ * fault does not occur. But it does not fail if the fault depends on timing, or if this
+ * is another release of glibc than the examined one. Some cases wait for an event that
+ * never happens with glibc. With glibc they wait only for a moment, with uaio until a
+ * deadline.
  *
  * posix.py runs each case in a directory of its own. With uaio, workers execute all
  * requests on files (UAIO_FORCE_WORKER). Some cases use files of a file system that
@@ -130,7 +131,7 @@ static struct slowfs *slow(void)
 
 /*
  * One write fills a pipe, so a second write to the pipe waits. Then the program closes
- * the pipe's descriptor, and another file gets this number. The bytes of both writes
+ * the pipe's descriptor, and another file gets this descriptor. The bytes of both writes
  * must go to the pipe.
  */
 static bool closed_and_reused(void)
@@ -509,8 +510,8 @@ static bool polled_here(void)
 }
 
 /*
- * With glibc, run the case in a child. There, aio_error() makes a system call, which
- * kills the calling thread while it holds glibc's lock. The other threads then hang.
+ * With glibc, run the case in a child. There, aio_error() makes a system call, for which
+ * seccomp kills the thread while it holds glibc's lock. The other threads then hang.
  */
 static bool polled(void)
 {

@@ -173,9 +173,9 @@ static void *use_carried(void *arg)
 		struct io_uring_sqe *sqe = io_uring_get_sqe(&own);
 
 		/*
-		 * uaio check makes the memory accesses of a request on a fiber (a
-		 * context of the sanitizer), but not those of a linked request. Test
-		 * both: link the read in every second round.
+		 * For the sanitizer, uaio check repeats the memory accesses of a request
+		 * on a fiber (a context of the sanitizer), but not those of a linked
+		 * request. Test both: link the read in every second round.
 		 */
 		io_uring_prep_nop(sqe);
 		sqe->flags |= i % 2 ? IOSQE_IO_LINK : 0;
@@ -304,8 +304,8 @@ static void forked(void)
 }
 
 /*
- * The program replaces two functions of the sanitizer that uaio check calls. It calls
- * the first when it creates a fiber, which is a context of the sanitizer. The fiber
+ * The program replaces two functions of the sanitizer that uaio check calls. uaio check
+ * calls the first for each fiber (context of the sanitizer) that it creates. The fiber
  * `courier` orders completed reads before later requests. When uaio check has switched
  * to that fiber, it calls the second function.
  */

@@ -94,7 +94,7 @@ static void say(const char *what, long res)
 
 struct spec {
 	uint32_t action;
-	/* the action is for all system calls but those in calls[]; else for these */
+	/* the action is for all system calls except calls[]; false: only for calls[] */
 	bool is_rest;
 	int calls[SPEC_CALLS];
 	unsigned nr;
@@ -364,7 +364,7 @@ static void use_cached(aio_context_t ctx)
 
 	/*
 	 * After 64 reads that found their pages in the page cache, the library reads
-	 * without querying the page cache (RWF_NOWAIT). This makes more.
+	 * without querying the page cache (RWF_NOWAIT). So make more than 64 reads.
 	 */
 	say("cached", write_and_read(ctx, files.cached, BLOCK, 3 * NR_BLOCKS));
 	say("writev",

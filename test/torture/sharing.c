@@ -28,7 +28,7 @@ enum {
 	NR_THREADS = 4,
 	NR_SLOTS = 8, /* of each thread and pipe */
 	RECORD = sizeof(uint64_t),
-	/* records per write: a pipe accepts so few bytes (PIPE_BUF) all or none */
+	/* most records in a write: a pipe never splits a write of PIPE_BUF bytes */
 	RECORDS_MAX = 64,
 };
 

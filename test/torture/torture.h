@@ -31,7 +31,7 @@ struct random {
 	uint64_t state;
 };
 
-/* Return: a random generator, number nr of those that start from the run's seed. */
+/* Return: random generator number nr. Its seed follows from the run's seed and nr. */
 struct random random_start(unsigned nr);
 /* Return: a random number below n. */
 uint32_t random_below(struct random *random, uint32_t n);

@@ -136,7 +136,7 @@ static int do_aio(void)
  */
 
 static __thread int
-	*own; /* the thread sets it to the address of its `anchor` */
+	*own; /* each thread sets its `own` to the address of its `anchor` */
 static __thread int anchor;
 static volatile sig_atomic_t nr_handled, nr_foreign;
 
