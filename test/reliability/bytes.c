@@ -36,7 +36,7 @@ enum {
 	NR_PAIRS = 2,
 	RING = 16,
 	HANG_S = 120,
-	/* most bytes of a stream in a scenario; on average, half of that */
+	/* most bytes of a stream in a scenario; on average, it has half as many */
 	WORLD_BYTES = 48 << 20,
 	CHUNK = 64 << 10, /* most bytes in a send */
 	NR_CHUNKS = 8,    /* most sends in a chain */

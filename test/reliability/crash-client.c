@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * crash-client STATE FILE: writes records until it is killed. It notes in shared memory
- * of which records a completed request has reported that they are durable.
+ * which records completed requests have reported as durable.
  *
  * The client uses kernel AIO, io_uring or POSIX AIO, with or without a preloaded
  * library. A record fills a slot of the file with copies of one word, which contains

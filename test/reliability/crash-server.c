@@ -14,8 +14,8 @@
  * execute the sync first, and the write is lost.
  *
  * When the round (crash.h) ends, the server kills the client. Then the server exits at
- * once, as if the machine had lost power, unless is_power_on is set. The server also
- * exits when its standard input ends.
+ * once, as if the machine had lost power; with is_power_on, it continues to answer
+ * instead. The server also exits when its standard input ends.
  */
 #undef NDEBUG
 #include <assert.h>

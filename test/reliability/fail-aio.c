@@ -46,7 +46,7 @@ static struct fail_job *add(const char *what, unsigned opcode, int fd,
 	return job;
 }
 
-/* Let the request that was added last signal the eventfd. */
+/* Make the most recently added request signal the eventfd. */
 static void add_signal(void)
 {
 	struct iocb *iocb = &aio.iocbs[aio.nr - 1];
@@ -62,7 +62,7 @@ static void submit(void)
 
 	for (unsigned i = 0; i < aio.nr; i++)
 		list[i] = &aio.iocbs[i];
-	/* Set these before the call: a request may complete before io_submit returns. */
+	/* Set the flags first: a request may complete before io_submit returns. */
 	for (unsigned i = aio.nr_sent; i < aio.nr; i++)
 		aio.jobs[i].is_accepted = aio.jobs[i].is_pending = true;
 	while (aio.nr_sent < aio.nr) {
@@ -177,7 +177,8 @@ static void write_files(struct fail_file *files, unsigned nr)
 	for (unsigned f = 0; f < nr; f++) {
 		/*
 		 * Add the last block first: its write has a long vector, which
-		 * io_submit must copy. So this copy is tested in the first iocb.
+		 * io_submit must copy. If the copy fails in the first iocb,
+		 * io_submit must return an error, not a count.
 		 */
 		for (unsigned i = FAIL_BLOCKS; i-- > 0;) {
 			struct fail_block *block = &files[f].blocks[i];

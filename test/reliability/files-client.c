@@ -21,8 +21,8 @@ enum {
 	GUARD = 64,
 	GAP_MAX = 32,
 	/*
-	 * in each half of the file: number of adjacent cells on which most requests are
-	 * at a time
+	 * in each half of the file, most requests at a time are on this many adjacent
+	 * cells
 	 */
 	HOT_CELLS = 384,
 	HOT_MS = 40,
@@ -107,7 +107,10 @@ static char *map_file(unsigned owner)
 	char *memory = map(fd, owner);
 
 	close(fd);
-	/* ENODEV: a FUSE file without a page cache cannot be mapped. */
+	/*
+	 * ENODEV: a FUSE file without a page cache cannot be mapped, so map anonymous
+	 * memory.
+	 */
 	if (!memory && errno == ENODEV)
 		memory = map(-1, owner);
 	return memory;

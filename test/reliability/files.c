@@ -56,7 +56,7 @@ static struct {
 	pid_t processes[NR_PROCESSES]; /* 0: has ended */
 	int direct;                    /* the round's file, with O_DIRECT */
 	uint64_t random;
-	unsigned nr_left; /* processes that ended with writes in flight */
+	unsigned nr_left; /* how many processes ended with writes in flight */
 } coordinator;
 
 static sigjmp_buf to_main;

@@ -263,8 +263,8 @@ void make_sync(struct batch *batch)
 }
 
 /*
- * A request that registers a file at the index of a pair. The two files of a pair take
- * turns there.
+ * Add a request that registers one of the two files of a pair at the index of that pair.
+ * The two files take turns there.
  */
 void make_update(struct batch *batch)
 {

@@ -221,8 +221,8 @@ static void check_words(const struct slot *slot)
 }
 
 /*
- * Check that the memory from word `from` on, which follows the request's result, is
- * unchanged.
+ * Check that the request has not changed its memory from word `from` on, where its data
+ * must end.
  */
 static void check_poison(const struct slot *slot, uint32_t from)
 {

@@ -12,13 +12,13 @@
  * cancelled in it.
  *
  * The program fails unless all this holds. Each accepted request has one last
- * completion. No request has a result that its kind cannot have. Each byte read has the
- * intended file, offset and version. If two files take turns at the request's
- * descriptor, the byte comes from one of them. Files contain what was written last, and
- * nothing else. Streams lose and repeat no byte. After a request has completed, its
- * memory does not change. After each scenario the process has no more descriptors,
- * mappings and threads than after the first few. The process's memory does not grow
- * from scenario to scenario.
+ * completion. No request has a result that its kind cannot have. Each byte read comes
+ * from the intended file and offset, and has the intended version. If two files take
+ * turns at the request's descriptor, the byte comes from one of them. Files contain what
+ * was written last, and nothing else. Streams lose and repeat no byte. After a request
+ * has completed, its memory does not change. After each scenario the process has no more
+ * descriptors, mappings and threads than after the first few. The process's memory does
+ * not grow from scenario to scenario.
  *
  * The program uses io_uring by system calls. So it tests the io_uring of the kernel, or
  * of a preloaded library. `uaio run --uring=always` sets the variable UAIO_URING. If

@@ -126,7 +126,7 @@ struct slot {
 	uint8_t id;
 	/* the descriptor may be closed before the request starts */
 	bool may_be_bad;
-	/* its submitting thread may end before the request does */
+	/* the submitting thread may end before the request does */
 	bool may_be_left;
 	bool is_exact;  /* it must read exactly `version` */
 	uint16_t files; /* a bit for each file that the request may use */
@@ -343,7 +343,7 @@ struct batch {
 	uint32_t before; /* head of the submission queue before the call */
 	unsigned nr;
 	bool uses_own, uses_own_registered;
-	bool is_sure; /* one of the requests soon completes by itself */
+	bool is_sure; /* at least one request soon completes by itself */
 	struct slot *slots[BATCH_MAX];
 };
 

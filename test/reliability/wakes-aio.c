@@ -14,7 +14,8 @@
 
 /*
  * The aio_data of a request is the number of the wake that completes the request. Wakes
- * are counted from 1. The aio_data of the polls that end a team's threads is LEAVE.
+ * are counted from 1. The polls that end the threads of a team (several threads in place
+ * of one reaper) have the aio_data LEAVE.
  */
 enum { LEAVE = 0 };
 enum source { ALONE, TEAM };

@@ -19,7 +19,7 @@ enum { BLOCK = 4096, NR_BLOCKS = 16, NR_TEAM = 3 };
 struct watch {
 	enum way way;
 	int fd;
-	/* epoll: watches fd; outer: an epoll that watches `epoll`; or -1 */
+	/* `epoll` watches fd, and `outer` watches `epoll`; -1: not in use */
 	int epoll, outer;
 };
 

@@ -10,8 +10,8 @@
 
 /*
  * The user_data of a request is the number of the wake that completes the request.
- * Wakes are counted from 1. The user_data of the NOPs that end a team's threads is
- * LEAVE.
+ * Wakes are counted from 1. The NOPs that end the threads of a team (several threads in
+ * place of one reaper) have the user_data LEAVE.
  */
 enum { ENTRIES = 8, LEAVE = 0 };
 enum source { RING, DEFERRED, EVENTFD, TEAM };
@@ -185,8 +185,9 @@ static void arm(struct seat *seat)
 	}
 	/*
 	 * If the reaper sleeps in io_uring_enter(), that call can also submit the
-	 * request: choose at random. Submit the request here if the reaper sleeps
-	 * otherwise, or if another thread is to consume its completion or to cancel it.
+	 * request: choose at random where to submit it. Submit the request here if the
+	 * reaper sleeps in another way, or if another thread is to cancel the request
+	 * or to consume its completion.
 	 */
 	if (seat->kind->sleep->way != IN_CALL ||
 	    seat->kind->sleep->source == TEAM || ask->request == CANCEL ||

@@ -26,8 +26,8 @@
 
 /*
  * The supervisor adds up how long a lane (a thread that waits for wakes) makes no
- * progress. At each look it adds at most QUIET_STEP_MS. If more time has passed since
- * the last look, the machine may have paused all processes.
+ * progress. For each check of the lanes it adds at most QUIET_STEP_MS. If more time has
+ * passed since the check before, the machine may have paused all processes.
  */
 enum {
 	PATIENCE_MS = 120000,
