@@ -65,8 +65,8 @@ static int failure_of(long nr, const long args[6])
 	case SYS_read: return -EAGAIN;
 	/*
 	 * Let no write to the library's own eventfd fail. The kernel fails such a write
-	 * only if the eventfd is full. Then it is readable already, so its thread is
-	 * awake.
+	 * only if the eventfd is full. Then the eventfd is readable already, so the
+	 * thread that waits for it is awake.
 	 */
 	case SYS_write: return uaio_ownfd_has((int)args[0]) ? 0 : -EAGAIN;
 	case SYS_fsync:
@@ -181,7 +181,7 @@ static bool dispatch(long nr, const long args[6], long *ret_res)
 
 /*
  * A constructor runs before there is any other thread. Afterwards uaio_sys_hook never
- * changes.
+ * changes, so that threads can read it without atomic accesses.
  */
 __attribute__((constructor)) static void install(void)
 {

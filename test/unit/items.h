@@ -16,18 +16,18 @@
 #include "unit.h"
 
 struct item_gate {
-	uint32_t nr_held; /* atomic: how many items have come to the gate */
+	uint32_t nr_held; /* atomic: how many items have reached the gate */
 	uint32_t is_open; /* atomic, a futex */
 };
 
 struct item {
 	struct uaio_work work;
 	enum uaio_account account;
-	/* holds the item while it runs, until the test opens it; or NULL */
+	/* a thread that runs the item waits here until the gate opens; or NULL */
 	struct item_gate *gate;
-	/* called first in run(); or NULL */
+	/* run() calls this function first; or NULL */
 	void (*act)(struct item *item, struct uaio_worker *worker);
-	/* called first in flush(), if the item is short; or NULL */
+	/* flush() calls this function first, if the item is short; or NULL */
 	void (*end)(struct item *item, struct uaio_worker *worker);
 
 	/* atomic: */

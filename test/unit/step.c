@@ -24,9 +24,9 @@
 #include "base/sleep.h"
 
 enum {
-	/* number of successive looks that must find all threads asleep */
+	/* how many successive checks must find all threads asleep */
 	LOOKS = 2,
-	/* nanoseconds from one look to the next; each look disturbs the threads */
+	/* nanoseconds between two checks; each check disturbs the threads */
 	LOOK_NS = 30000,
 };
 

@@ -146,7 +146,7 @@ static void close_all(void)
 /*
  * The library duplicates the descriptors of requests, and must close the duplicates when
  * the requests have completed or were refused. Only four descriptors of the library may
- * be left: the epoll and the eventfd of its fallback thread, and those of the commons.
+ * be left: the fallback thread's epoll and eventfd, and the commons' epoll and eventfd.
  * A worker may need a moment to release a file.
  * Return: whether only these descriptors are left.
  */

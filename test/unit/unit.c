@@ -492,8 +492,8 @@ static bool have_got_on(const struct awake *awake)
 
 /*
  * is_time_over: the awaited thread has slept for long enough.
- * Return: whether is_time_over is true, and each thread that was awake when it became
- * true has since run for long enough (have_got_on()).
+ * Return: whether is_time_over is true, and each thread that was awake when is_time_over
+ * became true has since run for long enough (have_got_on()).
  */
 static bool is_long(bool is_time_over, struct awake *awake)
 {

@@ -2,8 +2,8 @@
 /*
  * Functions that the unit tests share
  *
- * The tests link the engine in a build for tests, which checks the order of locks and
- * lets a hook answer the engine's system calls. unit_setup() and unit_teardown() run
+ * The tests link a build of the engine that checks the order of locks and lets a hook
+ * answer the engine's system calls. unit_setup() and unit_teardown() run
  * before and after each test. The teardown fails if the test left descriptors, threads
  * or contexts behind. If a test hangs, an alarm ends it. A test waits for events, never
  * for time to pass.
@@ -94,8 +94,8 @@ const char *unit_find_leak(const struct unit_footprint *before,
 			   unsigned patience_ms);
 
 /*
- * Return: how many rounds a test makes instead of n: fewer with a sanitizer, which
- * makes the test slow.
+ * Return: how many rounds a test makes: n, or fewer with a sanitizer, which makes the
+ * test slow.
  */
 static inline unsigned unit_rounds(unsigned n)
 {
@@ -256,7 +256,7 @@ struct unit_call {
 
 /*
  * *ret_log: the beginnings and ends of calls on the gate's file, in order.
- * Return: how many these are.
+ * Return: how many elements the log has.
  */
 unsigned unit_gate_log(const struct unit_call **ret_log);
 /*

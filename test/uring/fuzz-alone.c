@@ -34,8 +34,8 @@ enum {
 		6, /* longest chain with KIND_SKIP (IOSQE_CQE_SKIP_SUCCESS) */
 	NOTED_MAX = 64,
 	/*
-	 * how many bytes of a buffer ring are used; fuzz-register.c fills in no more
-	 * entries
+	 * how many bytes of a buffer ring are hashed; fuzz-register.c fills in no
+	 * entries after these
 	 */
 	ARRAY_HASHED = 256,
 };
@@ -221,7 +221,7 @@ static uint64_t hash_memory(unsigned from)
 	return value;
 }
 
-/* Print a completion; those of the same request are joined by '+'. */
+/* Print a completion. The completions of one request are joined by '+'. */
 static void print_noted(unsigned place)
 {
 	const char *text = noted.texts[place];

@@ -160,7 +160,7 @@ void end_world(void)
 	madvise(arrays, (size_t)world.nr_arrays * ARRAY, MADV_DONTNEED);
 }
 
-/* Return: random setup flags of a combination that is allowed. */
+/* Return: an allowed combination of setup flags, chosen at random. */
 static uint32_t some_flags(void)
 {
 	static const uint32_t single = IORING_SETUP_SINGLE_ISSUER;

@@ -206,8 +206,8 @@ static long enter_some(struct ring *ring, uint32_t nr)
 }
 
 /*
- * Submit nr random requests. Remove those that the ring does not accept from the
- * submission queue.
+ * Submit nr random requests. If the ring does not accept some of them, remove these from
+ * the submission queue.
  */
 void submit(struct ring *ring, uint32_t nr)
 {

@@ -89,7 +89,7 @@ struct world {
 };
 
 extern struct world world;
-extern char *arena; /* ARENA bytes for requests; no access before and after */
+extern char *arena; /* ARENA bytes for requests, between inaccessible bytes */
 /*
  * NR_ARRAYS arrays of ARRAY bytes. In an isolated scenario, each ring of
  * provided buffers is in one of these arrays. No request reads data into the arrays, so
@@ -108,8 +108,8 @@ void failed(const char *what, long number) __attribute__((noreturn));
 
 /* fuzz.c: submits requests, and handles their completions */
 /*
- * Fill in and submit nr requests. Remove those that the ring does not accept from the
- * submission queue.
+ * Fill in and submit nr requests. If the ring does not accept some of them, remove these
+ * from the submission queue.
  */
 void submit(struct ring *ring, uint32_t nr);
 void take_all(struct ring *ring);

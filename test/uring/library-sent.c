@@ -64,8 +64,8 @@ static void try_nop(const char *who, struct io_uring *ring, int fd)
 	struct io_uring_cqe *cqe;
 
 	/*
-	 * Skip the SQEs that another process has submitted since this one used the
-	 * ring.
+	 * Skip the SQEs that another process has submitted since this process last used
+	 * the ring.
 	 */
 	ring->sq.sqe_head = ring->sq.sqe_tail =
 		__atomic_load_n(ring->sq.ktail, __ATOMIC_ACQUIRE);
