@@ -90,8 +90,8 @@ static void refuse_in_vfork(void)
 }
 
 /*
- * Set the limits of workers and the numbers of fixed workers: before the library starts,
- * after it has started, and in children.
+ * Set the limits of workers and the numbers of fixed (permanent) workers: before the
+ * library starts, after it has started, and in children.
  */
 void control_numbers(void)
 {

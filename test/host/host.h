@@ -131,8 +131,8 @@ int host_finish(pid_t pid);
 int host_in_child(int (*act)(void *arg), void *arg);
 
 /*
- * Set the step in the shared memory. host_await_step() waits until the step has been
- * reached.
+ * Set the step, a number in the shared memory. host_await_step() waits until the step is
+ * at least this number.
  */
 void host_step(unsigned step);
 void host_await_step(unsigned step);

@@ -62,7 +62,7 @@ static void (*const ways[])(void) = {
 /* Shared by the main thread and the thread that gets its own descriptor table */
 struct common {
 	void (*part)(void);
-	/* the context of the main thread; the other thread submits to it, too */
+	/* the main thread's context; the thread with its own table uses it, too */
 	aio_context_t ctx;
 	int shared_fd; /* a duplicate of NUMBER */
 	int ends[2];   /* a pipe, on whose read end the main thread waits */

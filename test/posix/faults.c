@@ -529,7 +529,7 @@ static bool polled(void)
 static const struct {
 	const char *name;
 	bool (*run)(void);
-	bool is_certain; /* on glibc, the fault shows in every run */
+	bool is_certain; /* on glibc, the fault shows in every run; false: in some */
 } cases[] = {
 	{ "closed", closed_and_reused, true },
 	{ "forked", forked, false },

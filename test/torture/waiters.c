@@ -7,8 +7,8 @@
  * after another gets a byte.
  *
  * This must hold: each byte leads to one event. The library's fallback thread tries the
- * reads only while no thread waits. Here some thread always waits, so the event must come
- * sooner than the fallback thread would try the read. 19 of 20 events must do so, a
+ * reads only while no thread waits. Here some thread always waits, so the event must
+ * come sooner than the fallback thread would try the read. 19 of 20 events must do so, a
  * bound that also holds on a busy machine.
  */
 #undef NDEBUG
