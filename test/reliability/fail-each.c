@@ -399,9 +399,9 @@ static bool learn(unsigned workload)
 		left[workload].nr_own_fds = fail_shared->nr_own_fds;
 		left[workload].nr_objects = fail_shared->nr_objects;
 		/*
-		 * Record the most calls that each site made in one run of the workload.
-		 * In the next run, each site keeps its element of sites[], and counts
-		 * from 0 again.
+		 * For each site (system call instruction), record the most calls that
+		 * it made in one run of the workload. In the next run, the site keeps
+		 * its element of sites[], and counts from 0 again.
 		 */
 		for (unsigned j = 0; j < FAIL_SITES_MAX; j++) {
 			struct fail_site *site = &fail_shared->sites[j];

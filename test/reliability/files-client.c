@@ -325,7 +325,7 @@ static void draw_range(struct client *client, struct slot *slot)
 	while (stripe->first + stripe->nr <= cell)
 		stripe++;
 	/*
-	 * Find the next stripe of this owner in the half of the file that
+	 * Find this owner's next stripe (adjacent cells) in the half of the file that
 	 * slot->is_direct selects. After the last stripe comes the first.
 	 */
 	while (stripe->owner != client->owner ||

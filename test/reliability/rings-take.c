@@ -377,8 +377,8 @@ static void check_error(const struct slot *slot, int32_t res)
 
 /*
  * Record what a write has written. A cancelled write has written nothing. If the write
- * failed with another error or was short, the content of the block is unknown. In the
- * files of a pair, the content is always unknown.
+ * failed with another error or was short, the content of the block is unknown. In a file
+ * that takes turns with another file at a descriptor, it is always unknown.
  */
 static void note_written(const struct slot *slot, int32_t res)
 {

@@ -147,7 +147,7 @@ static void serve_all(void)
 
 enum { BLOCK = 4096, NR_SLOTS = 16, NR_BLOCKS = 1024 };
 
-/* A slot has one request at a time. Its blocks belong to no other slot. */
+/* A slot has one request at a time. A slot's blocks belong to no other slot. */
 static struct slot {
 	struct iocb iocb;
 	unsigned char *buffer;

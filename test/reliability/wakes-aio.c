@@ -113,8 +113,8 @@ static void open_seat(struct seat *seat)
 }
 
 /*
- * End the team. For each of its threads, submit a poll that completes at once; the
- * thread that reaps it returns.
+ * End the team (the threads that sleep in place of the reaper). For each of its threads,
+ * submit a poll that completes at once; the thread that reaps the poll returns.
  */
 static void end_team(struct seat *seat)
 {

@@ -66,8 +66,8 @@ struct door {
 	const struct sleep *sleeps;
 	unsigned nr_sleeps;
 	/*
-	 * Return: whether this machine and this interface support a lane whose reaper
-	 * sleeps in this way and makes this request.
+	 * Return: whether this machine and this interface support a reaper that sleeps
+	 * in this way and makes this request.
 	 */
 	bool (*has)(const struct sleep *sleep, const struct ask *ask);
 	void (*open)(struct seat *seat);
@@ -103,8 +103,8 @@ int seat_fd(const struct seat *seat);
 void seat_check(struct seat *seat, long result);
 
 /*
- * Start the team. To end it, the caller gives each thread a completion, then calls
- * team_join().
+ * Start the team, threads that sleep in place of the reaper. To end them, the caller
+ * gives each thread a completion, then calls team_join().
  */
 void team_start(struct seat *seat, void *(*thread)(void *));
 void team_join(struct seat *seat);
@@ -112,7 +112,7 @@ void team_join(struct seat *seat);
 void team_report(struct seat *seat, uint64_t number, long result);
 /*
  * Sleep until a thread of the team has consumed the completion of the last request.
- * Return: its result.
+ * Return: the request's result.
  */
 long team_await(struct seat *seat);
 

@@ -272,8 +272,8 @@ static void offer(struct seat *seat)
 }
 
 /*
- * The waker sleeps here until `wanted` lanes are idle. Then it wakes the reapers of these
- * lanes one after another. If it slept before each wake, it would sleep most of the time.
+ * The waker sleeps here until `wanted` reapers may be woken. Then it wakes them one after
+ * another. If it slept before each wake, it would sleep most of the time.
  */
 static void await_idle(struct idle *idle, uint32_t wanted)
 {
@@ -316,8 +316,8 @@ static void begin_wake(struct seat *seat)
 }
 
 /*
- * Note in the lane that its reaper has been woken. The supervisor watches this.
- * Return: whether it was the last wake of the lane.
+ * Note in shared memory that this reaper has been woken. The supervisor watches this.
+ * Return: whether this was the reaper's last wake.
  */
 static bool acknowledge(struct seat *seat)
 {
@@ -366,9 +366,9 @@ static void put(const struct lane *lane, uint64_t number)
 }
 
 /*
- * Find the next idle lane of this waker, beginning with the one after lane `after`, and
- * mark it as not idle.
- * Return: its index.
+ * Find the next lane of this waker whose reaper may be woken (is_idle), beginning after
+ * lane `after`. Clear is_idle.
+ * Return: the lane's index.
  */
 static unsigned next_idle(enum waker waker, unsigned after)
 {
@@ -388,7 +388,7 @@ static unsigned next_idle(enum waker waker, unsigned after)
 }
 
 /*
- * Wake the reapers of this waker's lanes, until each of them has had its last wake.
+ * Wake the reapers of this waker, until each reaper has had its last wake.
  */
 static void wake_all(enum waker waker,
 		     void (*wake)(unsigned nr, uint64_t number))

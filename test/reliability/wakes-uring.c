@@ -130,8 +130,8 @@ static void open_seat(struct seat *seat)
 }
 
 /*
- * End the team: submit a NOP for each of its threads. A thread ends when it consumes
- * the completion of a NOP.
+ * End the team (the threads that sleep in place of the reaper): submit a NOP for each
+ * thread. A thread ends when it consumes the completion of a NOP.
  */
 static void end_team(struct seat *seat)
 {

@@ -546,8 +546,9 @@ static void play_all(void)
 		unsigned nr_left = nr_wanted;
 
 		/*
-		 * A round has a stage for each condition. If nr_each is 1, no stage has two
-		 * lanes of one kind, so the round has nearly all kinds of lanes.
+		 * A round has a stage for each condition. If nr_each is 1, no stage has
+		 * two lanes (waiting threads) of one kind, so the round has nearly all
+		 * kinds of lanes.
 		 */
 		shuffle_kinds(&random);
 		for (unsigned i = 0; i < nr_conditions; i++)
@@ -556,9 +557,9 @@ static void play_all(void)
 				     share_of_time(end_ms, nr_left--), &random,
 				     &totals[i]);
 		/*
-		 * In every other round, a stage has several lanes of the same kind.
-		 * These compete for the same locks and workers, and so may lose wakes
-		 * that lanes of different kinds do not lose.
+		 * In every other round, a stage has several lanes (waiting threads) of
+		 * the same kind. These compete for the same locks and workers, and so
+		 * may lose wakes that lanes of different kinds do not lose.
 		 */
 		nr_each = nr_each == 1 ? NR_ALIKE : 1;
 	} while (now_ms() < end_ms);

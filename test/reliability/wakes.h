@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A stage is a short time with one condition and NR_LANES lanes of some kinds. */
+/* A stage is a short time with one condition and NR_LANES lanes. */
 enum { NR_LANES = 28, NR_ALIKE = 7, NR_KINDS_MAX = 256 };
 
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
