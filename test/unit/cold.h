@@ -76,7 +76,7 @@ void cold_go(void);
 void cold_hold_try(int page);
 /* Return once the hook holds a try (a read with RWF_NOWAIT). */
 void cold_await_try(void);
-/* Return once the hook holds nr plain reads. */
+/* Return once the hook holds nr plain reads (reads without RWF_NOWAIT). */
 void cold_await_blocked(unsigned nr);
 unsigned cold_count(const unsigned *count);
 

@@ -35,7 +35,7 @@ static struct {
 
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_changed = PTHREAD_COND_INITIALIZER;
-/* atomic; 0: no gate is closed, so that hold() need not be called */
+/* atomic; 0: unit_gate_close() holds no calls, so hold() need not be called */
 static uint32_t gate_is_closed;
 
 /* under gate_lock */

@@ -87,8 +87,8 @@ unsigned unit_engine_threads(uint64_t *ret_nr_sleeps);
 enum { UNIT_PATIENCE_MS = 10000 };
 
 /*
- * Return: the name of a member of the footprint that stays higher than in `before` for
- * patience_ms, so something was leaked; NULL if there is none.
+ * Return: the name of a member of the footprint (number of descriptors, threads and so
+ * on) that stays higher than in `before` for patience_ms: a leak. NULL: no member does.
  */
 const char *unit_find_leak(const struct unit_footprint *before,
 			   unsigned patience_ms);
@@ -211,7 +211,7 @@ unsigned unit_count_calls(void (*act)(void *arg), void *arg);
  * Return: the kernel's result.
  */
 long unit_make_call(long nr, const long args[6]);
-/* A hook: lets system calls that allocate memory fail. */
+/* A hook: makes each system call that allocates memory fail. */
 bool unit_refuse_memory(long nr, const long args[6], long *ret_res);
 
 /*
@@ -227,9 +227,9 @@ void unit_take_time(uint32_t us, bool sleeps);
 long unit_say_ext4(const long args[6]);
 
 /*
- * Let the n-th system call from now on fail, with an error that the kernel may return.
- * Calls that cannot fail are not counted. of_this_thread: count only the calls of this
- * thread; otherwise those of all threads. n = 0: let no further call fail.
+ * Make the engine's n-th system call, counted from now, fail with an error that the
+ * kernel may return. Calls that cannot fail are not counted. of_this_thread: count only
+ * the calls of this thread; otherwise those of all threads. n = 0: no further call fails.
  */
 void unit_fail_nth(unsigned n, bool of_this_thread);
 /* Return: whether a call has failed because of unit_fail_nth(). */
@@ -242,9 +242,9 @@ bool unit_has_failed(void);
 enum { UNIT_KEY_BYTES = 512, UNIT_KEY_SYNC = 63 };
 
 void unit_gate_close(int fd);
-/* Return once the gate holds nr calls. */
+/* Return once the gate of unit_gate_close() holds nr calls. */
 void unit_gate_await(unsigned nr);
-/* Return once the gate holds the call with this key. */
+/* Return once the gate of unit_gate_close() holds the call with this key. */
 void unit_gate_await_key(unsigned key);
 void unit_gate_pass(unsigned key);
 void unit_gate_open(void);
