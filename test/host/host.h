@@ -59,9 +59,8 @@ bool host_is_uaio(void);
 bool host_is_sanitized(void);
 
 /*
- * Return: how many rounds to run: fewer than n if rounds take long (with a sanitizer, or
- * with HOST_DIRECT in the environment), or if HOST_FEW_ROUNDS is in the environment;
- * else n.
+ * Return: how many rounds to run: n, or fewer if rounds take long. They do with a
+ * sanitizer, or if HOST_DIRECT or HOST_FEW_ROUNDS is in the environment.
  */
 unsigned host_rounds(unsigned n);
 

@@ -74,8 +74,8 @@ int segments_main(int (*run)(void));
 
 void set_at_once(unsigned at_once);
 /*
- * If is_whole, result_of() from now on returns the result of a request that the
- * submitting thread executes without splitting it; otherwise that of a split request.
+ * From now on, if is_whole, result_of() returns the result of a request that is not
+ * split; otherwise the result of a split request.
  */
 void expect_whole(bool is_whole);
 

@@ -173,9 +173,9 @@ static void *use_carried(void *arg)
 		struct io_uring_sqe *sqe = io_uring_get_sqe(&own);
 
 		/*
-		 * For the sanitizer, uaio check repeats the memory accesses of a request
-		 * on a fiber (a context of the sanitizer), but not those of a linked
-		 * request. Test both: link the read in every second round.
+		 * For the sanitizer, uaio check repeats a request's memory accesses on a
+		 * fiber (a context of the sanitizer), but not those of a linked request.
+		 * Test both: link the read in every second round.
 		 */
 		io_uring_prep_nop(sqe);
 		sqe->flags |= i % 2 ? IOSQE_IO_LINK : 0;

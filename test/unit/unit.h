@@ -87,8 +87,8 @@ unsigned unit_engine_threads(uint64_t *ret_nr_sleeps);
 enum { UNIT_PATIENCE_MS = 10000 };
 
 /*
- * Return: the name of a member of the footprint (number of descriptors, threads and so
- * on) that stays higher than in `before` for patience_ms: a leak. NULL: no member does.
+ * Return: the name of a leaked resource: a member of the footprint that stays higher
+ * than in `before` for patience_ms. NULL: no member does.
  */
 const char *unit_find_leak(const struct unit_footprint *before,
 			   unsigned patience_ms);
