@@ -51,8 +51,8 @@ struct uaio_chain {
 };
 
 /*
- * Register the function that starts held requests (link.h). Called each time the engine
- * starts.
+ * Register the function that starts the waiting requests of a chain (link.h). Called each
+ * time the engine starts.
  */
 void uaio_chain_init(void);
 
@@ -93,15 +93,17 @@ int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe);
 int uaio_chain_add_fixed(struct uaio_chain *chain, const struct uaio_sqe *sqe);
 
 /*
- * Add a request that the front-end refuses: it completes with error. If is_late, the
- * request completes when it would start; otherwise the whole chain is cancelled at once.
+ * Add a request that the front-end refuses, so that it completes with `error`. If
+ * is_late, it completes when its turn in the chain comes. Otherwise the whole chain is
+ * cancelled at once.
  */
 int uaio_chain_refuse(struct uaio_chain *chain, const struct uaio_sqe *sqe,
 		      int error, bool is_late);
 
 /*
- * For submit.c: make a request of the batch start later, after plan->defer_ns
- * (defer.h). The request then forms a chain by itself. The caller has pinned the queue.
+ * For submit.c: make a request of the batch start later, after plan->defer_ns (defer.h).
+ * The request then forms a chain by itself. The caller keeps the queue from being freed
+ * (uaio_ready_pin()).
  * Return: false if the request cannot be deferred; the caller then issues it.
  */
 struct uaio_fault_plan;

@@ -22,8 +22,8 @@ void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
 		      const struct uaio_outcome *outcome);
 
 /*
- * Count req, which was created because the request did not complete at once. next: what
- * req waits for. Does nothing if batch->stats is NULL.
+ * Count a request that did not complete at once, so that req was created for it. next:
+ * what req waits for. Does nothing if batch->stats is NULL.
  */
 void uaio_batch_count_handed_over(struct uaio_batch *batch,
 				  struct uaio_req *req, enum uaio_next next,

@@ -38,7 +38,7 @@ struct end {
 	struct uaio_file *file; /* borrows: file.h, I2 */
 	struct uaio_inode *inode;
 	/*
-	 * the read or write of this file which the splice contains, with the splice's
+	 * what the splice does to this file, as a read or a write, with the splice's
 	 * length and its offset in this file; for checks that expect a read or write
 	 */
 	struct uaio_sqe sqe;
@@ -53,8 +53,8 @@ static uint64_t ask_pipe(int fd, bool is_in)
 	int room;
 
 	/*
-	 * poll() does not take the pipe's mutex. fcntl(F_GETPIPE_SZ) waits for the
-	 * mutex, so call it only if the pipe is ready.
+	 * fcntl(F_GETPIPE_SZ) waits for the pipe's mutex, which a splice may hold for
+	 * long; poll() does not. So call fcntl() only if the pipe is ready.
 	 */
 	if (sys_ppoll(&pfd, 1, &zero, NULL, 0) <= 0)
 		return 0;
@@ -93,8 +93,8 @@ static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 		return ret->room;
 	}
 	/*
-	 * The descriptor may refer to a stream by now. If the request has an offset,
-	 * the kernel's call then fails. So check here only a request without an offset.
+	 * The descriptor may refer to a stream by now. Check this only if the request has
+	 * no offset: with an offset, the kernel's call on a stream fails anyway.
 	 */
 	if (ret->sqe.off == UAIO_OFF_POSITION &&
 	    uaio_is_misplaced(ret->file, &ret->sqe))

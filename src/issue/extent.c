@@ -8,7 +8,7 @@
 #include "split/bounce.h"
 
 /*
- * If *end is 0, make it the file's size plus 1.
+ * If *end is 0 (not queried yet), make it the file's size plus 1.
  * Return: false if the size cannot be queried; *end is then still 0.
  */
 static bool find_end(const struct uaio_file *file, const struct uaio_sqe *sqe,
@@ -132,8 +132,8 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 }
 
 /*
- * Return: whether some earlier request of the inode is being executed, and must have
- * returned before this request begins.
+ * Return: whether this request must wait until the system call of some earlier request of
+ * the inode has returned.
  */
 static bool is_awaited(struct uaio_file *file, const struct uaio_sqe *sqe)
 {

@@ -17,8 +17,8 @@
 /*
  * ret_range: the bytes that a write changes. If the write extends the file, these are all
  * bytes from the old end of the file on. So the write waits for earlier reads of these
- * bytes, which must find the old end. end: the file's size plus 1; if 0, the function
- * queries the size and stores it there.
+ * bytes, which must find the old end. *end: the file's size plus 1; 0: not known yet, so
+ * the function queries the size and stores it there.
  * Return: whether the write extends the file.
  */
 bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,

@@ -31,8 +31,8 @@ static struct {
 	struct uaio_lock lock; /* rank FAULT */
 
 	/*
-	 * for each fault, under the lock: how many requests it applies to, and how many
-	 * have got it
+	 * for each fault, under the lock: to how many requests it has applied, and how
+	 * many of these have got it
 	 */
 	uint64_t nr_seen[UAIO_FAULTS_MAX];
 	uint64_t nr_made[UAIO_FAULTS_MAX];
@@ -44,8 +44,9 @@ void uaio_fault_init(void)
 }
 
 /*
- * Return: a pseudo-random number that depends on seed, n and use. (This is the last step of
- * SplitMix64, whose outputs for consecutive numbers are independent enough for statistics.)
+ * Return: a pseudo-random number that depends on the three arguments. use: what the
+ * number decides. (This is the last step of SplitMix64, whose outputs for consecutive
+ * numbers are independent enough for statistics.)
  */
 static uint64_t hash(uint64_t seed, uint64_t n, uint64_t use)
 {

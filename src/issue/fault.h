@@ -2,13 +2,13 @@
 /*
  * Injected faults: deciding which requests get a fault
  *
- * A user chooses faults by --fault (options/faults.h). When an accepted request is
- * issued for the first time, the library decides, for each fault that applies to its
- * operation, file and length, whether the request gets this fault. An error replaces
- * the system call. "short" reduces the bytes that the call requests. A delay posts the
- * completion later (late.h); "reorder" is a delay by a random time. A deferred request
- * starts later, so that the program has time to cancel it (defer.h). Faults change
- * nothing else, so links, drains and the order of a file's writes hold.
+ * A user chooses faults by --fault (options/faults.h). When an accepted request is first
+ * issued, the library decides which faults it gets. It considers only faults that apply
+ * to the request's operation, file and length. An error replaces the system call. "short"
+ * reduces the bytes that the call requests. A delay posts the completion later (late.h);
+ * "reorder" is a delay by a random time. A deferred request starts later, so that the
+ * program has time to cancel it (defer.h). Faults change nothing else, so links, drains
+ * and the order of a file's writes work as usual.
  *
  *   I1  The requests to which a fault applies are numbered from 1, under the lock.
  *       Whether request number n gets the fault depends only on the fault, its seed and

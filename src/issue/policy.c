@@ -19,10 +19,10 @@
 
 enum {
 	/*
-	 * Querying the page cache (RWF_NOWAIT) takes 100 of the 480 ns of a 1 KiB read. So
-	 * after this many reads in a row that did not wait, reads are made without the
-	 * query. With 64 reads, the cost of the queries can hardly be measured, even if the
-	 * file is sometimes not cached.
+	 * Querying the page cache (RWF_NOWAIT) takes 100 of the 480 ns of a 1 KiB read.
+	 * So after this many reads in a row that did not wait, reads are made without the
+	 * query. After a read that waited, the next 64 reads query again; the cost of
+	 * this can hardly be measured.
 	 */
 	STREAK_HITS = 64,
 	/*
@@ -122,7 +122,7 @@ enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
 /*
  * The program may have replaced the file of the descriptor by a pipe without the library
  * seeing it. A call with an offset then fails with ESPIPE. A call at the file position
- * would wait for the pipe, while this thread holds the client's ring.
+ * would make the submitting thread wait for the pipe.
  * Return: whether the kernel says that the descriptor now refers to another file.
  */
 static inline bool is_replaced_at_position(const struct uaio_file *file,
@@ -402,7 +402,7 @@ int uaio_try_flags(struct uaio_file *file, uint32_t file_flags,
 		ret->res = uaio_call(sqe, 0, ret);
 	/*
 	 * EOPNOTSUPP: the file cannot honour a flag. As in the kernel, the submission is
-	 * refused. But if a disk file system refuses RWF_NOWAIT for one request, the kernel
+	 * refused. Exception: if a disk file system refuses RWF_NOWAIT, the kernel
 	 * accepts the request and reports the error in the event. So does this function.
 	 */
 	if (ret->res != -EOPNOTSUPP)
@@ -462,8 +462,8 @@ uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_POLICY_COLUMNS] = {
 };
 
 /*
- * The flags of sqe forbid the library to leave it to a worker, but its system call
- * might block the submitting thread.
+ * The flags of sqe forbid the library to leave sqe to a worker. But the system call might
+ * block the submitting thread.
  * Return: whether the request may wait until its stream is ready. If the kernel refuses
  * a flag after this wait, the request fails.
  */

@@ -51,7 +51,7 @@ enum { UAIO_RWF_PATIENT = UAIO_RWF_DEFERRABLE | 0x1 | 0x20 | 0x100 };
 
 /*
  * op: an operation with a file.
- * Return: whether sqe has RWF_* flags that forbid the library to leave it to a worker.
+ * Return: whether sqe has RWF_* flags that forbid the library to leave sqe to a worker.
  */
 static inline bool uaio_has_odd_flags(const struct uaio_op_def *op,
 				      const struct uaio_sqe *sqe)
@@ -61,7 +61,7 @@ static inline bool uaio_has_odd_flags(const struct uaio_op_def *op,
 	       op->class <= UAIO_CLASS_WRITE && !op->is_of_socket;
 }
 
-/* Execute sqe in this thread, because it does not wait for a device. */
+/* Execute sqe, which does not wait for a device, in this thread. */
 static inline enum uaio_next uaio_try_here(const struct uaio_sqe *sqe,
 					   struct uaio_outcome *ret)
 {
@@ -96,9 +96,9 @@ int uaio_try_flags(struct uaio_file *file, uint32_t file_flags,
 		   const struct uaio_sqe *sqe, struct uaio_outcome *ret);
 
 /*
- * Issue a request with flags. Reads and writes have RWF_* flags: if the kernel refuses one,
- * the submission is refused. Operations of sockets have MSG_* flags: they are issued as the
- * policy says. The caller may have no reference to file.
+ * Issue a request with flags. If the kernel refuses an RWF_* flag of a read or write, the
+ * submission is refused. Operations of sockets have MSG_* flags, and are issued by the
+ * functions of the policy's table. The caller may have no reference to file.
  * Return: what sqe has to wait for. If *ret_error is not 0, sqe is refused instead.
  */
 enum uaio_next uaio_issue_flags(struct uaio_file *file,

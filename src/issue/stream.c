@@ -32,8 +32,8 @@ bool uaio_refuses_offset(uint32_t file_flags, const struct uaio_sqe *sqe,
 /*
  * Some clients submit reads for which data arrives only a moment later, when the client
  * waits for events. So after MISSES tries in a row that found no data, only one read in
- * TRY_EVERY is tried at submission. run.c resets the count if skipping the tries saves
- * nothing.
+ * TRY_EVERY is tried at submission. ready/run.c resets the count of MISSES if no waiting
+ * thread of the client executes such a read.
  */
 enum { MISSES = 16, TRY_EVERY = 16 };
 
@@ -164,13 +164,13 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 {
 	bool is_read = uaio_optab[sqe->op].class == UAIO_CLASS_READ;
 
-	/*
-	 * relaxed: waitq->nr counts at least the requests that this thread has parked.
-	 * It may lack requests that other threads are just parking, but those have no
-	 * order with this request.
-	 */
 	if (uaio_config.force_worker)
 		return false;
+	/*
+	 * relaxed: this load sees at least the requests that this thread has parked. It
+	 * may miss requests that other threads are just parking, but those have no order
+	 * with this request.
+	 */
 	if (likely(!passes_all) &&
 	    (load_relaxed(&waitq->nr) ? !passes(file, waitq, sqe)
 				      : is_read && is_try_skipped(waitq)))

@@ -2,11 +2,11 @@
 /*
  * Submission: from a front-end (kernel AIO, io_uring or POSIX AIO) to the system call
  *
- * issue_one() chooses the function that issues a request, most often the policy's, which
- * may make the system call at once. If the request is then complete, its completion goes to
- * an array in the batch. The array is posted when it is full and when the batch ends. So a
- * request that completes inline allocates nothing, and seldom takes a lock. Any other
- * request is created and started (flow.h).
+ * issue_one() chooses the function that issues a request. Most often this is a function
+ * of the policy, which may make the system call at once. If the request is then complete,
+ * its completion goes to an array in the batch. The array is posted when it is full and
+ * when the batch ends. So a request that completes inline allocates nothing, and seldom
+ * takes a lock. Any other request is created and started (flow.h).
  */
 #include "issue/submit.h"
 
@@ -194,7 +194,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 			uaio_check_drop(plan->record);
 		if (!outcome->res)
 			return ret;
-		/* A part was executed already: the result is its length. */
+		/* A part was executed already: its length is the request's result. */
 		complete(batch, file, sqe, outcome);
 		return 0;
 	}
@@ -202,7 +202,10 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	uaio_batch_count_handed_over(batch, req, next, outcome);
 	if (unlikely(plan))
 		uaio_fault_keep(req, plan);
-	/* Post inline writes first, as another thread may post the sync's event soon. */
+	/*
+	 * Post the events of inline writes before another thread can post the sync's
+	 * event.
+	 */
 	if (op->class == UAIO_CLASS_SYNC && !uaio_sqe_rules(sqe)->has_no_order)
 		uaio_batch_post(batch);
 	/* The descriptor now refers to another file, whose size was not queried. */
@@ -322,8 +325,8 @@ issue_one(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	    !op->has_no_file && uaio_file_kind(file) < UAIO_KIND_STREAM &&
 	    !sqe->is_fixed)
 		/*
-		 * The entry says that this is a regular file, which never fails with
-		 * ESPIPE. So the descriptor now refers to a stream.
+		 * The entry says that this is a regular file, on which a call never fails
+		 * with ESPIPE. So the descriptor now refers to a stream.
 		 */
 		next = uaio_try_reopened(sqe, ret);
 	return next;
@@ -447,7 +450,10 @@ static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 	uaio_req_complete(req, outcome->res);
 }
 
-/* A completion is held back until this batch ends: pin the queue until then. */
+/*
+ * A completion is held back until this batch ends: keep the queue from being freed until
+ * then.
+ */
 static void note_held(struct uaio_batch *batch)
 {
 	if (!batch->has_parked)
@@ -556,8 +562,8 @@ void uaio_batch_end(struct uaio_batch *batch)
 	struct uaio_queue *queue = batch->by.queue;
 
 	/*
-	 * Post completions before waking workers. After the posting the queue may be freed,
-	 * unless a request was parked: then the queue is pinned.
+	 * Post completions before waking workers. After the posting the queue may be
+	 * freed, unless has_parked is set: then this thread has pinned the queue.
 	 */
 	if (batch->nr_completions)
 		uaio_batch_post(batch);

@@ -72,8 +72,8 @@ struct uaio_batch {
 	/* one of the batch's parked requests is multishot */
 	bool has_multishot;
 	/*
-	 * whether the next two members are valid: of the requests other than reads, the one
-	 * that was handed over last is a direct write within its file's size
+	 * whether the next two members are valid: the last request that was handed over,
+	 * not counting reads, is a direct write within its file's size
 	 */
 	bool has_size;
 	/*
@@ -89,7 +89,7 @@ struct uaio_batch {
 	uint64_t words;
 	/* NULL: statistics are off, and the members below are not set */
 	struct uaio_live_block *stats;
-	/* weight of the measured times in statistics (sample.h) */
+	/* how often each measured time counts in the statistics (sample.h) */
 	uint32_t weight;
 	uint32_t nr_inline;
 	uint32_t nr_handed_over;
@@ -103,8 +103,8 @@ struct uaio_batch {
 };
 
 /*
- * Begin a submission to a queue. The front-end must keep the queue until the queue's sink
- * has received the completions of all added requests.
+ * Begin a submission to a queue. The front-end must not free the queue before the queue's
+ * sink has received the completions of all added requests.
  */
 void uaio_batch_begin(struct uaio_batch *batch, struct uaio_queue *queue);
 

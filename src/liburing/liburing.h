@@ -2,12 +2,12 @@
 /*
  * liburing's functions, for rings of the kernel and rings of the library
  *
- * liburing makes system calls by its own instructions, which cannot be interposed. So
- * the library interposes liburing's functions: each function that makes an io_uring
- * call is defined here, under its name and without a symbol version. Thus it replaces
- * the function of any version of liburing. A program gets either all of these functions
- * or none, so liburing's own functions never use a struct io_uring that these functions
- * have filled.
+ * liburing makes system calls by its own instructions, which cannot be interposed. So the
+ * library interposes liburing's functions: each function that makes an io_uring call is
+ * defined here, under the same name and without a symbol version. This definition
+ * replaces the function of any version of liburing. A program gets either all of these
+ * functions or none, so liburing's own functions never use a struct io_uring that these
+ * functions have filled.
  *
  *   I1  struct uaio_liburing has the layout of struct io_uring, which is unchanged since
  *       liburing 2.0. liburing's inline functions, compiled into programs, access these

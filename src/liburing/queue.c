@@ -152,8 +152,8 @@ static bool hides_cqes(const struct uaio_liburing *ring)
 
 	return ring->flags & IORING_SETUP_IOPOLL ||
 	       /*
-	        * relaxed: only decides whether to make the system call, which checks
-	        * again
+	        * relaxed: the flags only decide whether to make the system call, which
+	        * reads them again
 	        */
 	       load_relaxed(ring->sq.kflags) & hidden;
 }

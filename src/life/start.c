@@ -232,9 +232,9 @@ static int close_and_forget(int fd)
 	uaio_fds_closing((unsigned)fd, (unsigned)fd);
 	ret = sys_close(fd);
 	/*
-	 * During the close another thread may have submitted requests on fd. The
-	 * library has then made an entry for the old file. Remove this entry, as its
-	 * requests must not outlive the file.
+	 * During the close another thread may have submitted requests on fd, so that the
+	 * library has made an entry for the old file. Remove this entry, because fd no
+	 * longer refers to that file.
 	 */
 	uaio_fds_closed((unsigned)fd, (unsigned)fd);
 	return ret;

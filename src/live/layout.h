@@ -20,9 +20,9 @@
  *   I2  From the page the process reads only the counts that it adds to, the owners of
  *       blocks, and the requests of tools. So another process that writes to the page
  *       can falsify counts or start a trace, but can do no other harm.
- *   I3  The counts of a block only grow. How many requests are in a state (struct
- *       uaio_live_stays) is the difference of two sums. If the sums change while they
- *       are read, the difference may be slightly wrong.
+ *   I3  The counts of a block only grow. The number of requests in a state (struct
+ *       uaio_live_stays) is the difference of two sums. If the sums change while they are
+ *       read, this number may be slightly wrong.
  *   I4  A new member of the page uses bytes that were zero before. If a member moves or
  *       changes its meaning, or a block changes its size, UAIO_LIVE_VERSION changes,
  *       and a tool refuses the page. In every version the identity begins with `magic`,
@@ -138,8 +138,8 @@ struct uaio_live_stays {
 struct uaio_live_gauges {
 	/*
 	 * The sum of the peaks of all existing queues. A queue's peak is the greatest
-	 * number of its requests that were in flight at the same time, without requests
-	 * executed inline.
+	 * number of its requests that were in flight at the same time. Requests executed
+	 * inline do not count.
 	 */
 	uint32_t queues_peaks;
 	/* largest value of queues_peaks so far */
@@ -192,9 +192,9 @@ struct uaio_live_block {
 	struct uaio_live_stays stays;
 	/*
 	 * One histogram for each time in struct uaio_live_names, and one more. The last
-	 * counts inline requests, each the only request of its submitting call. Such a
-	 * request never waits, and all its other times are equal. So tools add the last
-	 * histogram to each other histogram, but not to the histograms of waiting
+	 * is for inline requests that were the only request of their submitting call.
+	 * Such a request never waits, and its other times all have one value. So tools
+	 * add the last histogram to the others, except to the histograms of waiting
 	 * times.
 	 */
 	struct uaio_hist hists[UAIO_LIVE_TIMES + 1];

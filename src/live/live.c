@@ -317,8 +317,9 @@ static bool extend(int64_t at)
 	if (fd < 0)
 		return false;
 	/*
-	 * Check that this is still the file that the process created. Meanwhile the
-	 * program may have lost rights, or changed its root directory.
+	 * Check that live.path still names the file that this process created. Another
+	 * process may have replaced the file, or the program may have changed its root
+	 * directory.
 	 */
 	is_done = sys_fstat(fd, &st) == 0 && st.st_dev == live.dev &&
 		  st.st_ino == live.ino &&
