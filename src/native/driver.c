@@ -140,8 +140,8 @@ static void fill_all(struct drive *drive, struct batch *batch)
 	for (unsigned i = 0; i < batch->nr; i++) {
 		struct uaio_req *req = batch->reqs[i];
 		/*
-		 * relaxed: a thread that closes the file's descriptor first waits for
-		 * the requests that the driver submits
+		 * relaxed: fd cannot change now, because a thread that closes the
+		 * descriptor first waits for the requests that the driver submits
 		 */
 		int fd = load_relaxed(&req->file->fd);
 
@@ -361,7 +361,7 @@ static void go_deaf(struct drive *drive)
 	drive->is_refused = drive->is_deaf = true;
 }
 
-/* Return: whether one of the events is of the eventfd that wakes the driver. */
+/* Return: whether one of the events comes from the eventfd that wakes the driver. */
 static bool has_wake(const struct epoll_event *events, int nr)
 {
 	for (int i = 0; i < nr; i++)

@@ -18,13 +18,13 @@
  *       the request, a canceller to cancel it. A thread that closes the request's file,
  *       or is about to end the process, takes the request and executes it itself.
  *
- *   I2  The driver submits at once what it takes off the list. If the kernel does not
- *       accept a request, the request goes to a worker. The request is marked
- *       UAIO_KERNEL_MAY_WAIT, so no thread puts it on the list again. The submitting
- *       call never waits for a file, since workers execute requests of file servers.
- *       But the call may wait for the memory of a request, if the kernel must fetch
- *       this memory, for example from a file server. If the call lasts long, threads
- *       that submit send the requests on the list, and their own, to workers.
+ *   I2  The driver submits requests as soon as it has taken them off the list. If the
+ *       kernel does not accept a request, the request goes to a worker. The request is
+ *       marked UAIO_KERNEL_MAY_WAIT, so no thread puts it on the list again. The
+ *       submitting call never waits for a file, since workers execute requests of file
+ *       servers. But the call may wait for the memory of a request, if the kernel must
+ *       fetch this memory, for example from a file server. If the call lasts long,
+ *       threads that submit send the requests on the list, and their own, to workers.
  *
  *   I3  Before the driver sleeps, it has found under the lock that the list is empty,
  *       or the kernel's ring full, and has set is_asleep. A thread that then puts a

@@ -40,7 +40,9 @@ unsigned uaio_kaio_take(struct uaio_kaio_ring *ring,
 {
 	/* relaxed: only the thread that takes events changes the head */
 	uint32_t head = load_relaxed(&ring->head);
-	/* [MB:kaio] acquire: read the events after the tail. Pairs with the kernel. */
+	/*
+	 * [MB:kaio] acquire: read the tail first, then the events. Pairs with the kernel.
+	 */
 	uint32_t tail = load_acquire(&ring->tail), nr = ring->nr;
 	unsigned nr_taken = 0;
 
@@ -52,8 +54,8 @@ unsigned uaio_kaio_take(struct uaio_kaio_ring *ring,
 		head = head + 1 < nr ? head + 1 : 0;
 	}
 	/*
-	 * [MB:kaio] release: this thread has read the events before. Pairs with the
-	 * kernel.
+	 * [MB:kaio] release: before this store, this thread has read the events. Pairs
+	 * with the kernel.
 	 */
 	if (nr_taken)
 		store_release(&ring->head, head);

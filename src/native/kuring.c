@@ -172,7 +172,7 @@ unsigned uaio_kuring_take(struct uaio_kuring *ring,
 	/* relaxed: only this thread writes the head */
 	uint32_t head = load_relaxed(ring->cq_head);
 	/*
-	 * [MB:kuring] acquire: read the completions after the tail. Pairs with the
+	 * [MB:kuring] acquire: read the tail first, then the completions. Pairs with the
 	 * kernel.
 	 */
 	uint32_t tail = load_acquire(ring->cq_tail);
@@ -184,8 +184,8 @@ unsigned uaio_kuring_take(struct uaio_kuring *ring,
 	while (head != tail && nr < max)
 		ret_cqes[nr++] = ring->cqes[head++ & (ring->cq_entries - 1)];
 	/*
-	 * [MB:kuring] release: this thread has read the completions before. Pairs with
-	 * the kernel.
+	 * [MB:kuring] release: before this store, this thread has read the completions.
+	 * Pairs with the kernel.
 	 */
 	if (nr)
 		store_release(ring->cq_head, head);

@@ -216,8 +216,8 @@ has_eventfd(const struct uaio_native *native)
 }
 
 /*
- * The kernel has refused req, the first request of a call, with error: note what
- * follows for later requests.
+ * The kernel has refused req, the first request of a call, with `error`. Record what this
+ * means for later requests.
  * Return: whether the kernel would accept other requests.
  */
 static bool note_refusal(struct uaio_native *native, const struct uaio_req *req,
@@ -320,8 +320,8 @@ unsigned uaio_native_submit(struct uaio_native *native,
 			begin_timing(&timing, reqs[i]->file);
 	}
 	/*
-	 * [MB:native-nr] release: the requests' members are written before. Pairs with
-	 * uaio_native_take().
+	 * [MB:native-nr] release: this thread has written the requests' members. Pairs
+	 * with uaio_native_take().
 	 */
 	add_release(&native->nr, nr);
 	ret = sys_io_submit((uintptr_t)native->ring, nr, list);
@@ -374,8 +374,8 @@ static bool submit_one(struct uaio_native *native, struct uaio_req *req)
 	fill(&iocb, req, fd, 0, event_fd);
 	count_in(&req, 1);
 	/*
-	 * [MB:native-nr] release: the request's members are written before. Pairs with
-	 * uaio_native_take().
+	 * [MB:native-nr] release: this thread has written the request's members. Pairs
+	 * with uaio_native_take().
 	 */
 	add_release(&native->nr, 1);
 	ret = sys_io_submit((uintptr_t)native->ring, 1, &list);

@@ -20,12 +20,13 @@
  * A large request (512 KiB and more) goes to the kernel whole. The kernel cuts it into
  * pieces that the device accepts, and submits all of them at once. This takes less
  * processor time than segments (split.h). With RWF_NOWAIT the kernel does not cut, and
- * hands the request back. It may still execute small requests, so the library counts
- * separately how many large and how many small requests were handed back. If the file is
- * known to support RWF_NOWAIT, a worker submits the large request without that flag. Then
- * the kernel mostly waits only for room in the device's queue. Large requests on a file
- * server (FUSE, NFS) are not native, as their pieces would go to the server one after the
- * other. If --segments asks for several segments, no large request is native.
+ * hands the request back. The kernel may still execute small requests, so the library
+ * counts separately how many large and how many small requests were handed back. If
+ * earlier results have shown that the file supports RWF_NOWAIT, a worker submits the
+ * large request without that flag. Then the kernel mostly waits only for room in the
+ * device's queue. Large requests on a file server (FUSE, NFS) are not native, as their
+ * pieces would go to the server one after the other. If --segments asks for several
+ * segments, no large request is native.
  *
  * Requests on a file server (FUSE, NFS) are submitted by workers only, and without
  * RWF_NOWAIT. io_submit() waits while the server has as many requests as it accepts at
@@ -39,13 +40,13 @@
  * before the server has answered it. For clients of kernel AIO this is so even without
  * the library. So only for these clients, the library submits reads on a file server.
  *
- * A write that was handed back mostly has no blocks in the file yet. The kernel first
- * waits until the file system has found free blocks, and then for the device. During a
- * worker's plain call, other such writes of the file would wait until the call ends. So a
- * worker submits the write without RWF_NOWAIT to the same ring: then the kernel's call
- * waits only until free blocks are found. If the write is the only request of its file,
- * there is no other write to wait. Then the worker makes a plain call, which ends one
- * thread switch earlier.
+ * In most cases a write that was handed back has no blocks in the file yet. The kernel
+ * first waits until the file system has found free blocks, and then for the device.
+ * During a worker's plain call, other such writes of the file would wait until the call
+ * ends. So a worker submits the write without RWF_NOWAIT to the same ring: then the
+ * kernel's call waits only until free blocks are found. If the write is the only request
+ * of its file, there is no other write to wait. Then the worker makes a plain call, which
+ * ends one thread switch earlier.
  *
  * Once several writes in a row were handed back, the client's thread submits the next
  * ones itself without RWF_NOWAIT, as it would without the library. Finding free blocks
@@ -79,14 +80,15 @@
  *       not stop a program (closing.c). The kernel itself keeps the file open.
  *
  *   I6  A request that a worker submits may be complete before the worker's call returns.
- *       So after the call the worker may use the queue, which it has pinned, but not the
- *       request. The worker announces its call (uaio_wq_calls()), then counts the request
- *       among those that the kernel has, and only then makes the call. A thread that
- *       closes the descriptor reads the count, then looks for workers that have announced
- *       a call. So it misses no call that may still look up the descriptor. Once a thread
- *       is closing the descriptor, workers submit no more. Requests that are submitted so
- *       that the kernel may wait are marked (UAIO_KERNEL_MAY_WAIT): if one is handed
- *       back, a worker executes it by a plain call.
+ *       So after the call the worker must not use the request. It may use the queue,
+ *       which it has pinned (uaio_ready_pin()). The worker announces its call
+ *       (uaio_wq_calls()), then counts the request among those that the kernel has, and
+ *       only then makes the call. A thread that closes the descriptor reads the count,
+ *       then looks for workers that have announced a call. So it misses no call that may
+ *       still look up the descriptor. Once a thread is closing the descriptor, workers
+ *       submit no more. Requests that are submitted so that the kernel may wait are
+ *       marked (UAIO_KERNEL_MAY_WAIT): if one is handed back, a worker executes it by a
+ *       plain call.
  *
  * Thread-safety: any thread; uaio_native_take() and uaio_native_submit() hold no lock
  * across a system call that may block.
@@ -139,8 +141,8 @@ enum uaio_native_way {
 enum uaio_native_way uaio_native_way(const struct uaio_req *req);
 
 /*
- * Return: whether native requests of the group cannot be submitted now, as the kernel
- * has refused a ring or requests lately.
+ * Return: whether native requests of the queue cannot be submitted now, as the kernel has
+ * refused a ring or requests lately.
  */
 bool uaio_native_is_refused(const struct uaio_group *group);
 
@@ -164,17 +166,18 @@ bool uaio_native_is_final(const struct uaio_file *file);
 enum { UAIO_NATIVE_BATCH = 32 };
 
 /*
- * Return: the group's ring, which is made if there is none; NULL if there can be none
- * now. The caller has called uaio_ready_expect() for a request, and keeps the group
- * alive.
+ * Return: the queue's ring, which is made if there is none; NULL if there can be none
+ * now. The caller has called uaio_ready_expect() for a request, and keeps the queue from
+ * being freed.
  */
 struct uaio_native *uaio_native_get(struct uaio_group *group);
 
 /*
- * Submit RUNNING requests of the ring's group, at most UAIO_NATIVE_BATCH, by one call.
- * If a request is marked UAIO_KERNEL_MAY_WAIT, the call may wait. The group is pinned.
- * Return: how many the kernel has accepted, from the first on. If it has not accepted
- * all: *ret_is_one is true if it has refused only the next request, and false if it
+ * Submit RUNNING requests of the ring's queue, at most UAIO_NATIVE_BATCH, by one call. If
+ * a request is marked UAIO_KERNEL_MAY_WAIT, the call may wait. The caller has pinned the
+ * queue.
+ * Return: how many requests the kernel has accepted, from the first on. If not all:
+ * *ret_is_one is true if the kernel has refused only the next request, and false if it
  * accepts no more requests now.
  */
 unsigned uaio_native_submit(struct uaio_native *native,
@@ -197,19 +200,19 @@ bool uaio_native_submit_blocking(struct uaio_native *native,
 const void *uaio_native_called_on(const struct uaio_file *file);
 
 /*
- * Take up to max completions of the group's requests; the caller completes the
- * requests. A result of -EAGAIN means that the request was not executed, or only in
- * part, and needs a worker.
+ * Take up to max completions of the queue's requests; the caller completes the requests.
+ * A result of -EAGAIN means that the request was not executed, or only in part, and needs
+ * a worker.
  * Return: how many were taken.
  */
 unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 			  int64_t *ret_results, unsigned max);
 
-/* Return: how many requests of the group the kernel has, or had just now. */
+/* Return: how many requests of the queue the kernel has, or had just now. */
 uint32_t uaio_native_nr(const struct uaio_group *group);
 
 /*
- * Return: whether workers have submitted, or are about to submit, some of the group's
+ * Return: whether workers have submitted, or are about to submit, some of the queue's
  * requests that the kernel has.
  */
 bool uaio_native_has_by_workers(const struct uaio_group *group);
@@ -229,17 +232,17 @@ void uaio_native_unexpect_by_worker(struct uaio_native *native);
 void uaio_native_await(const struct uaio_group *group, uint32_t nr);
 
 /*
- * Called when the last request of the group is complete. After uaio_native_leave(),
- * uaio_natives_each() no longer finds the group. uaio_native_put() gives the group's
- * ring back; it is called when no thread pins the group any more.
+ * Called when the last request of the queue is complete. After uaio_native_leave(),
+ * uaio_natives_each() no longer finds the queue. uaio_native_put() gives the queue's ring
+ * back. It is called when no thread pins the queue (uaio_ready_pin()) any more.
  */
 void uaio_native_leave(struct uaio_group *group);
 void uaio_native_put(struct uaio_group *group);
 
 /*
- * Call act for each group whose requests the kernel has; if there are many such groups,
- * for some of them. The group is pinned meanwhile, and no lock is held.
- * Return: how many requests the kernel had in all groups.
+ * Call act() for each queue whose requests the kernel has; if there are many such queues,
+ * for some of them. Meanwhile the queue is pinned, and no lock is held.
+ * Return: how many requests of all queues the kernel had.
  */
 uint32_t uaio_natives_each(void (*act)(struct uaio_group *group));
 

@@ -20,7 +20,7 @@
 
 struct uaio_kaio_ring;
 
-/* If the kernel refuses requests, the library tries it again after this time. */
+/* If the kernel refuses requests, the library tries the kernel again after this time. */
 #define UAIO_NATIVE_AGAIN_NS INT64_C(1000000000)
 
 struct uaio_native {
@@ -28,7 +28,7 @@ struct uaio_native {
 
 	/* `ring` and `group` do not change while a queue uses this ring */
 	struct uaio_kaio_ring *ring; /* owns */
-	/* borrowed: the group returns this ring before the group is freed */
+	/* borrowed: the queue gives this ring back before its group is freed */
 	struct uaio_group *group;
 
 	/* atomic */
@@ -58,7 +58,7 @@ struct uaio_native {
 	struct uaio_lock lock;
 };
 
-/* Return: the group's ring, or NULL. */
+/* Return: the ring of the group's queue, or NULL. */
 static inline struct uaio_native *uaio_native_of(const struct uaio_group *group)
 {
 	/*
@@ -188,8 +188,8 @@ static inline void uaio_driver_unlock(void)
 int uaio_driver_opcode_of(enum uaio_op op);
 
 /*
- * The kernel has refused a ring, or requests, with error: note until when not to try
- * again.
+ * The kernel has refused a ring, or requests, with `error`: store the time before which
+ * it is not tried again.
  */
 void uaio_driver_note_refusal(int error);
 

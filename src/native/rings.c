@@ -205,7 +205,7 @@ static void give_back(struct uaio_native *native)
 }
 
 /*
- * Return: 0 if native now is the group's ring; -EEXIST if the group has one already;
+ * Return: 0 if `native` now is the queue's ring; -EEXIST if the queue has one already;
  * otherwise the error of epoll_ctl().
  */
 static int attach_locked(struct uaio_native *native, struct uaio_group *group)
@@ -222,7 +222,7 @@ static int attach_locked(struct uaio_native *native, struct uaio_group *group)
 	native->group = group;
 	list_add_tail(&rings.used, &native->node);
 	/*
-	 * [MB:native] release: the ring's members are written before. Pairs with
+	 * [MB:native] release: this thread has written the ring's members. Pairs with
 	 * uaio_native_of().
 	 */
 	store_release(&group->native, native);
@@ -287,7 +287,7 @@ void uaio_native_put(struct uaio_group *group)
 	if (likely(!native))
 		return;
 	UAIO_CHECK(!load_relaxed(&native->nr));
-	/* relaxed: no thread uses the group any more */
+	/* relaxed: no thread uses the queue any more */
 	store_relaxed(&group->native, NULL);
 	give_back(native);
 }
@@ -316,8 +316,8 @@ uint32_t uaio_natives_each(void (*act)(struct uaio_group *group))
 		list_add_tail(&seen, pos);
 	}
 	/*
-	 * Put the rings of the selected groups last, so that the next call selects
-	 * other groups first.
+	 * Put the rings of the selected queues last, so that the next call selects other
+	 * queues first.
 	 */
 	list_splice_tail(&rings.used, &seen);
 	unlock();

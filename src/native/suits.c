@@ -36,7 +36,7 @@ enum {
 	 */
 	TRY_SELDOM = 1024,
 	/*
-	 * If a file has one request, it has two references: one of the table of files,
+	 * The references to a file that has only one request: one of the table of files,
 	 * and one of the request.
 	 */
 	REFS_ALONE = 2,
