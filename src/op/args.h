@@ -82,8 +82,8 @@ struct uaio_args {
 	uint32_t what; /* for STATX the mask; for EPOLL_CTL the op */
 	int64_t off; /* offset of the second descriptor, or UAIO_OFF_POSITION */
 	/*
-	 * For an operation with two files: each file that is fixed (file.h); NULL for a
-	 * file that is given by a descriptor.
+	 * For an operation with two files: a pointer to each file that is fixed (file.h);
+	 * NULL for a file that is given by a descriptor.
 	 */
 	struct uaio_file *files[UAIO_NR_ENDS];
 	/*
@@ -93,8 +93,8 @@ struct uaio_args {
 	bool is_place[UAIO_NR_ENDS];
 
 	/*
-	 * Shares. A worker waits for a file by this endable (proc/endable.h), so that a
-	 * canceller can end the wait. Set only in a copy for an operation with two
+	 * owns: an endable (proc/endable.h), in which a worker waits for a file, so that
+	 * a canceller can end the wait. Set only in a copy for an operation with two
 	 * files. NULL: the wait cannot be ended.
 	 */
 	struct uaio_endable *endable;
@@ -124,7 +124,10 @@ enum { UAIO_FUTEXES_MAX = 126 };
 /* The most bytes of a socket's address: struct sockaddr_storage. */
 enum { UAIO_ADDRESS_BYTES_MAX = 128 };
 
-/* The most bytes of a copy: that of a path and of an attribute's name and value. */
+/*
+ * The most bytes of a copy. The largest one has a path, and an attribute's name and
+ * value.
+ */
 enum {
 	UAIO_ARGS_BYTES_MAX = sizeof(struct uaio_args) + 4096 +
 			      UAIO_NAME_BYTES_MAX + UAIO_VALUE_BYTES_MAX,

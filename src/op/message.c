@@ -291,9 +291,9 @@ static enum uaio_rest ask_rest_of_shot(int fd)
 }
 
 /*
- * Return: whether a receive may have stopped at an urgent mark, with bytes left behind
- * the mark. The request must then receive again: if the client has read the mark's
- * byte, epoll does not report the bytes behind it.
+ * Return: whether a receive may have stopped at an urgent mark, with bytes left after the
+ * mark. The request must then receive again: if the client has read the mark's byte,
+ * epoll does not report the bytes after it.
  */
 static bool may_be_at_mark(int fd)
 {

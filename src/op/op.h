@@ -48,9 +48,9 @@ enum uaio_op_class {
 };
 
 /*
- * Flags of a timer. By default its time is relative, and by CLOCK_MONOTONIC. For a time by
- * another clock, the library computes a time of CLOCK_MONOTONIC once. If the other clock
- * has not reached the requested time when the timer expires, the timer waits again.
+ * Flags of a timer. By default its time is relative, and by CLOCK_MONOTONIC. If the time
+ * is by another clock, the library converts it to CLOCK_MONOTONIC once. If the other
+ * clock has not reached the requested time when the timer expires, the timer waits again.
  */
 enum {
 	UAIO_TIMER_ABSOLUTE = 1,
@@ -151,7 +151,7 @@ struct uaio_sqe {
 	bool is_multishot : 1;
 	/* Post the completion before the next request of the submission is issued. */
 	bool posts_at_once : 1;
-	/* a registered file, given beside sqe (submit.h) or by its slot (chain.h) */
+	/* the file is registered, passed beside sqe (submit.h) or by slot (chain.h) */
 	bool is_fixed : 1;
 	/*
 	 * The front-end chooses the request's buffer, or receives the descriptor that
@@ -159,7 +159,7 @@ struct uaio_sqe {
 	 */
 	bool by_door : 1;
 	uint8_t door; /* enum uaio_door_rules: whose rules apply */
-	/* UAIO_LINK*: the request's place in a chain; UAIO_DRAIN: it is a drain */
+	/* UAIO_LINK*: the next request is linked to this; UAIO_DRAIN: this is a drain */
 	uint16_t links;
 	uint16_t ioprio; /* 0: none given */
 	union {
@@ -170,8 +170,8 @@ struct uaio_sqe {
 		uint32_t call_flags;
 	};
 	/*
-	 * For an operation without a file: a directory, or a descriptor that the kernel
-	 * looks up in the system call. In a chain, if is_fixed: the file's slot.
+	 * The file's descriptor; in a chain, if is_fixed, its slot. Without a file: a
+	 * directory, or a descriptor that the kernel looks up in the system call.
 	 */
 	int fd;
 	uint64_t word; /* the front-end's own value; 0: none (sink.h) */
@@ -219,7 +219,7 @@ struct uaio_called {
 };
 
 /*
- * Extra flag of run: the request has waited, and is tried again. With this flag, a
+ * Extra flag for run(): the request has waited, and is tried again. With this flag, a
  * write raises no SIGPIPE. A connect takes EALREADY for "still connecting", and EISCONN
  * for success. A read waits again if it finds neither a provided buffer nor data. (The
  * value is that of RWF_NOSIGNAL, which older kernels do not know.)
@@ -227,15 +227,15 @@ struct uaio_called {
 enum { UAIO_RWF_HAS_WAITED = 0x100 };
 
 /*
- * Extra flag of run, for RECV and RECVMSG that are not multishot. The function run need not
- * query the socket: it may set found->rest to UAIO_REST_TO_ASK, and the caller then calls
+ * Extra flag for run(), for RECV and RECVMSG that are not multishot. run() need not query
+ * the socket: it may set found->rest to UAIO_REST_TO_ASK, and the caller then calls
  * uaio_sock_ask_rests().
  */
 enum { UAIO_RWF_ASKS_LATER = 0x40000000 };
 
 /*
- * Extra flags of run that describe the file: _ON_STREAM: it has no offsets; _ON_SOCKET: it
- * is a SOCK_STREAM socket. (Same values as UAIO_FILE_F_STREAM and UAIO_FILE_F_SOCK_STREAM.)
+ * Extra flags for run(). _ON_STREAM: the file has no offsets; _ON_SOCKET: the file is a
+ * SOCK_STREAM socket. (Same values as UAIO_FILE_F_STREAM and UAIO_FILE_F_SOCK_STREAM.)
  */
 enum {
 	UAIO_RWF_ON_STREAM = 1 << 17,
@@ -258,7 +258,7 @@ enum { UAIO_DRAIN = 4 };
 /* With UAIO_LINK: after a failure, later completions of the chain are QUIET (sink.h). */
 enum { UAIO_LINK_QUIET = 8 };
 
-/* A result of run, not an errno: the library cannot make the call without blocking. */
+/* A result of run(), not an errno: the library cannot make the call without blocking. */
 #define UAIO_OP_BLOCKS INT64_MIN
 
 /*
@@ -333,7 +333,7 @@ struct uaio_op_tries {
 	enum uaio_first (*first)(const struct uaio_sqe *sqe, int fd);
 	/* Return: whether a call that might block would fail at once instead. */
 	bool (*fails_at_once)(const struct uaio_sqe *sqe, int fd);
-	/* Return: whether a request that has waited must wait on, and not be tried yet. */
+	/* Return: whether a request that has waited must keep waiting, without a try. */
 	bool (*waits_on)(const struct uaio_sqe *sqe, int fd);
 	/*
 	 * Return: whether a request that already has the result res must still wait
@@ -361,7 +361,7 @@ struct uaio_op_tries {
 enum uaio_op_ids {
 	/* the operation's class and the file decide: uaio_req_need() */
 	UAIO_OP_IDS_OF_FILE,
-	/* on none, but an opened file keeps them: the thread must have the submitter's */
+	/* none; but the opened file keeps the thread's, which must be the submitter's */
 	UAIO_OP_IDS_NONE,
 	UAIO_OP_IDS_ALL,
 	/* on no credentials: any thread may make the call */

@@ -85,7 +85,8 @@ static int64_t write_nothing(const struct uaio_sqe *sqe, int fd)
 /*
  * fd is a pipe that refuses RWF_NOWAIT. An unnamed pipe refuses RWF_NOWAIT after a splice
  * from the pipe. Such a pipe may be in packet mode, where vmsplice() must not replace a
- * read. A FIFO is hardly ever in packet mode, because there only fcntl() sets this mode.
+ * read, because it ignores packets. A FIFO is hardly ever in packet mode, because there
+ * only fcntl() sets this mode.
  * Return: whether fd is a FIFO, which was opened by its path.
  */
 static bool may_be_fifo(int fd)
@@ -97,7 +98,7 @@ static bool may_be_fifo(int fd)
 
 /*
  * Read from a FIFO by vmsplice(), which copies the data like a read, but ignores packet
- * boundaries. SPLICE_F_NONBLOCK keeps it from blocking. On a descriptor that is open for
+ * boundaries. With SPLICE_F_NONBLOCK it does not block. On a descriptor that is open for
  * writing, vmsplice() would write, so use it only on read-only descriptors.
  */
 static int64_t read_fifo_nowait(int fd, const struct iovec *iov, int nr)

@@ -2,10 +2,10 @@
 /*
  * Sleepers: ending a system call that may wait for ever
  *
- * A request may wait for an event that no file signals: a wake-up of a futex, or the end of
- * a child. A worker makes the system call of such a request. By the request's sleeper (this
- * struct) another thread ends the call early, and the submitting thread finds out whether
- * the call already sleeps.
+ * A request may wait for an event that no file signals: a wake-up of a futex, or the end
+ * of a child. A worker makes the system call of such a request. Another thread uses the
+ * request's struct uaio_sleeper to end the call early. The submitting thread uses it to
+ * find out whether the call already sleeps.
  *
  *   I1  uaio_sleeper_end() makes the call return soon, with -ECANCELED. If the awaited
  *       event came before that, the call returns its usual result.
@@ -37,8 +37,8 @@ enum uaio_sleeper_state {
 	/* the submitter has tried the call, which would block: a worker will make it */
 	UAIO_SLEEPER_SENT,
 	/*
-	 * A worker waits on futexes, or is about to wait: uaio_sleeper_waits() says
-	 * which.
+	 * A worker waits on futexes, or is about to wait: uaio_sleeper_waits() finds out
+	 * which of the two.
 	 */
 	UAIO_SLEEPER_CALLS,
 	/* a worker waits for a child; the wait can be ended */

@@ -47,9 +47,10 @@ static inline bool uaio_sock_reads_errors(const struct uaio_sqe *sqe)
 /*
  * Called for a request with polls_first, and for a send whose later part has failed with
  * EFAULT.
- * Return: whether a send must wait because poll() does not report the socket ready. (poll()
- * may require more free space than the send needs.) For a receive false: with polls_first,
- * a receive returns the data that there are, even less than SO_RCVLOWAT.
+ * Return: whether a send must wait because poll() does not report the socket ready.
+ * (poll() may require more free space than the send needs.) False for a receive: with
+ * polls_first, a receive returns the data in the socket, even if they are fewer bytes
+ * than SO_RCVLOWAT.
  */
 bool uaio_sock_waits_to_send(const struct uaio_sqe *sqe, int fd);
 

@@ -51,7 +51,7 @@ enum { ERESTARTSYS_ = 512 };
 /* One of the two files of a splice or tee. */
 struct end {
 	int fd;
-	uint32_t events; /* events of poll() by which the file is ready */
+	uint32_t events; /* events of poll() that mean: the file is ready */
 	/* the file is a pipe: calls block on it, unless SPLICE_F_NONBLOCK is set */
 	bool is_pipe;
 	/*

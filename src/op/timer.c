@@ -21,7 +21,7 @@ int uaio_timer_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 
 /*
  * Called only for a thread with its own descriptor table, which executes its requests
- * itself. It would have to sleep until the timer expires, so refuse the request.
+ * itself. The thread would have to sleep until the timer expires, so refuse the request.
  */
 int64_t uaio_timer_run(const struct uaio_sqe *sqe, int fd,
 		       struct uaio_found *found, uint32_t extra_flags)

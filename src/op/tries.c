@@ -97,9 +97,9 @@ static enum uaio_first rw_first(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * If a read has is_async, a worker should execute it. But if its file can be polled,
- * the submitting thread tries the read first. So the read fails at once if the
- * front-end has no memory for it.
+ * If a read has is_async, a worker should execute it. But if its file can be polled, the
+ * submitting thread tries the read first. If the front-end has no buffer for the read,
+ * this try fails at once.
  */
 static enum uaio_first select_first(const struct uaio_sqe *sqe, int fd)
 {
@@ -272,8 +272,8 @@ static bool sock_waits_to_end(const struct uaio_sqe *sqe,
 	(void)file;
 	/*
 	 * A send with MSG_WAITALL has sent a part, and the memory of the rest is invalid.
-	 * As in the kernel's io_uring, the error waits until the socket has free space.
-	 * message.c does this for memory that the front-end has chosen.
+	 * As in the kernel's io_uring, the error is reported only when the socket has
+	 * free space. message.c does this for memory that the front-end has chosen.
 	 */
 	if (unlikely(res == -EFAULT) && has_begun && !sqe->by_door)
 		return uaio_sock_waits_to_send(sqe, fd);

@@ -73,7 +73,7 @@ static int64_t look(const struct aim *aim)
 	ret = sys_waitid(aim->which, aim->id, out, aim->options | WNOHANG);
 	/*
 	 * Another thread may have reaped the child between the two calls. Then the
-	 * request waits on.
+	 * request must wait again.
 	 */
 	return ret == 0 && waits && !has_found(out) ? -EAGAIN : ret;
 }

@@ -64,7 +64,10 @@ struct uaio_fault {
 	char path[UAIO_FAULT_PATH_MAX];
 	/* index of the fault's first range of requests in struct uaio_faults */
 	unsigned only;
-	/* how many ranges; only requests in them may get the fault; 0: all may */
+	/*
+	 * how many ranges the fault has; 0: any request may get the fault; else only
+	 * requests in these ranges
+	 */
 	unsigned nr_only;
 };
 
