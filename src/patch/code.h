@@ -41,7 +41,7 @@ void uaio_region_add(const struct uaio_region *region);
 
 /*
  * Return: whether a trampoline begins at target. *ret_nr: the number of the system call
- * that it replaces.
+ * that the trampoline replaces.
  */
 bool uaio_region_number_of(uintptr_t target, uint32_t *ret_nr);
 
@@ -87,8 +87,8 @@ void uaio_code_put_hook(uint8_t *slot, const uint8_t *region);
 /*
  * Look for a place for a jump in the function at `code`, which should be empty (it only
  * returns).
- * Return: where to write a jump over it, and in *ret_bytes the length of the jump; NULL
- * if the function is not empty, or if one store cannot write the jump.
+ * Return: where in the function to write a jump, and in *ret_bytes the length of the
+ * jump; NULL if the function is not empty, or if one store cannot write the jump.
  */
 uint8_t *uaio_code_empty_function(uint8_t *code, size_t *ret_bytes);
 

@@ -13,9 +13,9 @@
 
 enum {
 	/*
-	 * The search follows all paths only in this many functions. In other functions
-	 * it finds an svc only if no branch is between the mov of the number and the
-	 * svc.
+	 * The search follows all paths in at most this many functions. In further
+	 * functions it finds an svc only if no branch is between the mov of the number
+	 * and the svc.
 	 */
 	FUNCTIONS_MAX = 64,
 };

@@ -75,7 +75,7 @@ static enum found look_behind(uint8_t *mov, const uint8_t *end,
 			memcpy(&ret_site->nr, mov + 1, 4);
 			return is_movable ? FOUND_SITE : FOUND_UNKNOWN;
 		}
-		/* After call or ret, eax no longer has the mov's number. */
+		/* After a call or ret instruction, eax no longer has the mov's number. */
 		if (*at == 0xe8 || *at == 0xc3)
 			return FOUND_NOTHING;
 		is_movable = is_movable && uaio_insn_is_movable(at, length);
@@ -100,7 +100,7 @@ struct search {
 	struct uaio_reach reach;
 	/* The next members are for sites whose mov sets another register than eax. */
 	struct uaio_function function; /* the current function */
-	/* set if `function` has no call whose number is unknown */
+	/* set if the number of each call in `function` is known */
 	bool is_known;
 	/* set if `function` has a call whose number is in `numbers` */
 	bool has_wanted;
@@ -111,7 +111,7 @@ struct search {
 	size_t nr_functions;
 };
 
-/* Return: whether an instruction begins at `mov`. No unwind entry covers this address. */
+/* Return: whether an instruction begins at `mov`, which no unwind entry covers. */
 static enum uaio_reached reached_at(struct search *search, uint8_t *mov)
 {
 	struct uaio_reach *reach = &search->reach;
@@ -343,9 +343,9 @@ static uaio_insn_regs set_by(const uint8_t *mov)
 
 /*
  * The mov sets a register to a number, and not all paths from `mov` to `end` are known.
- * Count the calls that may use this number. Unknown paths may lead to the code after a
- * jump: there the register may have the number again. If the effects of an instruction
- * are not known, assume that the register keeps the number.
+ * Count the calls that may use this number. Assume that the register has the number again
+ * after each jump, because an unknown path from the mov may lead there. If the effects of
+ * an instruction are not known, assume that the register keeps the number.
  */
 static void sweep(struct search *search, uintptr_t mov, uintptr_t end)
 {

@@ -103,8 +103,8 @@ static void publish(const struct uaio_own_calls *calls)
 static bool begin(struct pass *pass, const struct dl_phdr_info *object)
 {
 	/*
-	 * [MB:scan] acquire: the results of the last scan, which this thread reads
-	 * after this load.
+	 * [MB:scan] acquire: after this load, this thread reads the results of the last
+	 * scan.
 	 */
 	if (load_acquire(&found.adds) == object->dlpi_adds)
 		return false;
@@ -238,8 +238,8 @@ bool uaio_patch_may_call(const struct uaio_numbers *numbers, size_t nr)
 	(void)dl_iterate_phdr(scan_new, &pass);
 	if (pass.has_begun) {
 		/*
-		 * [MB:scan] release: the results of this scan, which this thread has
-		 * stored. Pairs with the acquire in begin().
+		 * [MB:scan] release: this thread has stored the results of this scan.
+		 * Pairs with the acquire in begin().
 		 */
 		store_release(&found.adds, pass.adds);
 		uaio_unlock(&found.lock, UAIO_RANK_SCAN);

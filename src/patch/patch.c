@@ -57,8 +57,8 @@ static struct {
 	 * loader's lock already orders the loading of objects.
 	 */
 	/*
-	 * how often objects were loaded or unloaded, plus 1; 0: the loader's function
-	 * is not patched
+	 * how often objects were loaded or unloaded, plus 1; 0: the loader's function for
+	 * debuggers (patch.h, I1) is not patched
 	 */
 	uint32_t nr_loads;
 	/* id of the process in which objects were last loaded or unloaded */
@@ -86,8 +86,8 @@ static bool is_within_reach(const uint8_t *region, size_t bytes, uintptr_t low,
 static uint8_t *new_region(size_t bytes, uintptr_t low, uintptr_t high)
 {
 	/*
-	 * Try addresses with smaller distances for a program that is linked to a fixed
-	 * address (4 or 16 MiB): it has little space below its code.
+	 * A program that is linked to a fixed address, such as 4 or 16 MiB, has little
+	 * space below its code. So try addresses at smaller distances from each other.
 	 */
 	const uintptr_t step =
 		low > 2ul * HINTS * UAIO_CODE_STEP ? UAIO_CODE_STEP : 1ul << 17;
@@ -238,7 +238,8 @@ static bool is_known(const struct dl_phdr_info *object)
 
 /*
  * Return: whether to inspect the object. False for the library itself (I4). Also false
- * for an object with text relocations (DT_TEXTREL): the loader itself changes its code.
+ * for an object with text relocations (DT_TEXTREL), because the loader itself changes
+ * that object's code.
  */
 static bool is_wanted(const struct dl_phdr_info *object)
 {

@@ -340,8 +340,8 @@ static bool follow_all(struct uaio_reach *reach, bool is_computed)
 }
 
 /*
- * Follow the code at a computed address. If that fails, the address is data: undo all
- * marks (I1).
+ * Follow the code at a computed address. If that fails, the address is data (I1): unmark
+ * all instructions that were found from there.
  */
 static void follow_computed(struct uaio_reach *reach, uint32_t at)
 {

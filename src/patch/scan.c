@@ -12,8 +12,8 @@
 
 enum {
 	/*
-	 * an object with more functions that contain system calls counts as making any
-	 * call
+	 * if more functions than this contain system calls, the object counts as making
+	 * any system call
 	 */
 	FUNCTIONS_MAX = 128,
 	/*

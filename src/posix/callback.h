@@ -25,9 +25,9 @@
  *       POSIX AIO.
  *   I6  If calls follow each other closely, the thread that submits calls and the thread
  *       that makes them both spin instead of sleeping. So neither thread needs a system
- *       call to wake the other. After a call, a thread spins until the next call comes,
- *       if the gap before the last call was short: shorter than twice the average time
- *       that a thread takes to wake. The thread spins for twice that average time at
+ *       call to wake the other. After a call, a thread of the pool spins until the next
+ *       call comes, if the gap before the last call was short: shorter than twice the
+ *       average time that a thread takes to wake. It spins for twice that average time at
  *       most. A thread of the client that submits a call waits until the function has
  *       returned, for 5 us at most. A client that itself waits for its function then need
  *       not sleep. The more often in a row such spinning was useless, the more often the
@@ -54,8 +54,8 @@ struct uaio_callback {
 	uaio_callback_fn *function;
 	union sigval value;
 	/*
-	 * Called when the call of the function begins. From then on this struct is not
-	 * accessed.
+	 * Called when the call of the function begins. From then on the library does not
+	 * access this struct.
 	 */
 	void (*begins)(struct uaio_callback *callback);
 	/* the function is the library's, and is called with all signals blocked */

@@ -73,7 +73,7 @@ enum uaio_posix_notice_kind
 uaio_posix_notice_kind(const struct sigevent *event);
 
 /*
- * Copy the notification that event requests; event NULL: none.
+ * Copy the notification that `event` requests; if `event` is NULL, there is none.
  * Return: 0; -EAGAIN: the thread attributes cannot be copied.
  */
 int uaio_posix_notice_init(struct uaio_posix_notice *notice,

@@ -65,7 +65,7 @@ static int copy_attr(pthread_attr_t *to, const pthread_attr_t *from)
 		return -EAGAIN;
 	(void)pthread_attr_setdetachstate(to, PTHREAD_CREATE_DETACHED);
 	/*
-	 * If the attributes set no stack, its end (the reported address plus the size) is
+	 * If the attributes set no stack, the reported address plus the reported size is
 	 * 0.
 	 */
 	if (pthread_attr_getstack(from, &stack, &bytes) == 0 &&
