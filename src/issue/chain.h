@@ -9,7 +9,7 @@
  * or the end of the submission, completes the chain. Only then does the chain's first
  * request start, so that an invalid request can cancel the whole chain. The later
  * requests of the chain, and all requests that a drain releases, start when the
- * submission ends. As in the kernel, the requests of the batch start before these.
+ * submission ends. As in the kernel, the requests of the batch start before all of these.
  *
  * As in the kernel, the file of a request in a chain is looked up when the request
  * starts. Until then the program may open the descriptor, or register another file at

@@ -29,7 +29,7 @@ void uaio_batch_count_handed_over(struct uaio_batch *batch,
 				  struct uaio_req *req, enum uaio_next next,
 				  const struct uaio_outcome *outcome);
 
-/* Add a batch that has ended to the statistics. */
+/* The batch has ended: add it to the statistics. */
 void uaio_batch_count_call(const struct uaio_batch *batch);
 
 #endif /* UAIO_ISSUE_COUNT_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The policy for SPLICE and TEE, which have two files, at least one of them a pipe
+ * Decides which thread executes a SPLICE or TEE. Both have two files, at least one of
+ * them a pipe.
  *
  * The submitting thread makes the system call if neither file makes it wait. With
  * SPLICE_F_NONBLOCK the call does not wait for a pipe. The flag has no effect on a

@@ -112,8 +112,9 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 
 	/*
 	 * With has_no_order (io_uring) only three kinds of requests are ordered: writes,
-	 * because they would wait for the inode's lock anyway; resizes, because exclusive
-	 * writes depend on the size; requests at the file position, because they move it.
+	 * because they would wait for the inode's lock anyway; resizes, because writes
+	 * that must run alone (bounce.h) depend on the size; requests at the file
+	 * position, because they move it.
 	 */
 	if (uaio_sqe_rules(sqe)->has_no_order && class != UAIO_CLASS_WRITE &&
 	    class != UAIO_CLASS_RESIZE && sqe->off != UAIO_OFF_POSITION)

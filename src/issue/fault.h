@@ -48,9 +48,9 @@ struct uaio_fault_plan {
 	 * injected
 	 */
 	int error;
-	/* by how many ns its completion is delayed; 0: not at all */
+	/* by how many ns the request's completion is delayed; 0: not at all */
 	int64_t delay_ns;
-	/* by how many ns its start is deferred; 0: not at all */
+	/* by how many ns the request's start is deferred; 0: not at all */
 	int64_t defer_ns;
 	/* the fault "short" has reduced the request's length */
 	bool is_short;

@@ -81,10 +81,10 @@ int uaio_place(struct uaio_req *req, enum uaio_next next,
 		req->edges = outcome->edges;
 		req->until_ns = outcome->until_ns;
 		/*
-		 * looker: this thread, which has just polled the file. An edge that this
-		 * thread stores later came after the poll, so the file is ready.
-		 * Exception: a thread that runs wait queues (ready/run.c) may have got
-		 * the edge from epoll before the poll. Its looker is NULL.
+		 * looker: this thread, which has just polled the file. An edge (an event
+		 * of epoll) that this thread stores later came after the poll, so the
+		 * file is ready. Exception: a thread that runs wait queues (ready/run.c)
+		 * may have got the edge from epoll before the poll. Its looker is NULL.
 		 */
 		if (uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL)
 			req->looker = uaio_entry.run ? NULL : &uaio_entry;

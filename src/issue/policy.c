@@ -111,9 +111,9 @@ enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
 	next = uaio_policy[uaio_file_kind(file)][uaio_optab[sqe->op].class](
 		file, sqe, ret);
 	/*
-	 * The program may reopen the descriptor once more before the library creates the
-	 * request. The request would then compare this file's count of edges (events of an
-	 * epoll) with another file's. So let the request count as not tried.
+	 * The program may reopen the descriptor again before the library creates the
+	 * request. The request would then compare this file's count of edges (events of
+	 * an epoll) with another file's. So let the request count as not tried.
 	 */
 	ret->edges = 0;
 	return next;

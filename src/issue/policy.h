@@ -29,7 +29,7 @@ typedef enum uaio_next uaio_try_fn(struct uaio_file *file,
 				   const struct uaio_sqe *sqe,
 				   struct uaio_outcome *ret);
 
-/* columns in a row: a power of two, so that a shift finds the row */
+/* how many columns the policy's table has: a power of two, so that a shift finds a row */
 enum { UAIO_POLICY_COLUMNS = 8 };
 static_assert((int)UAIO_NR_CLASSES <= (int)UAIO_POLICY_COLUMNS,
 	      "a column for each class");

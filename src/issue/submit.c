@@ -250,7 +250,7 @@ set_timer(const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 
 /*
  * The client wants a worker (is_async). Timers and polls need none. A request on a stream
- * begins as its row in the operation table says. All others go to a worker.
+ * begins as its row in the operation table says. All other requests go to a worker.
  */
 static __attribute__((noinline)) enum uaio_next
 send_away(struct uaio_file *file, const struct uaio_sqe *sqe,
@@ -355,7 +355,9 @@ static __attribute__((noinline)) void use_size(const struct uaio_batch *batch,
 		ret->file_end = batch->sized_end;
 }
 
-/* sqe is handed over next: keep the queried file size for the batch's next write. */
+/*
+ * sqe is about to be handed over: keep the queried file size for the batch's next write.
+ */
 static void note_size(struct uaio_batch *batch, const struct uaio_file *file,
 		      const struct uaio_sqe *sqe,
 		      const struct uaio_outcome *outcome)

@@ -24,8 +24,8 @@
  * liburing 2.3 behave as the manual of liburing 2.14 says.
  *
  * Not defined here are functions that make no system call, or only calls that a ring of
- * the library does not support: version numbers, io_uring_get_sqe,
- * io_uring_memory_size, zero-copy receive, BPF. For these, programs use liburing's own.
+ * the library does not support: version numbers, io_uring_get_sqe, io_uring_memory_size,
+ * zero-copy receive, BPF. Programs use liburing's own functions for these.
  *
  * Context: any thread, like the system calls (uring/uring.h), but only one thread at a
  * time may use a ring.

@@ -121,7 +121,7 @@ static void point(const struct io_uring_params *p, struct uaio_liburing *ring)
 
 /*
  * Fill the submission array (I2 in liburing.h). When the first submission is published,
- * the store of its tail also publishes the array.
+ * the store of the queue's tail also publishes the array.
  */
 static void fill_array(struct uaio_liburing_sq *sq)
 {
@@ -283,7 +283,7 @@ static void *map_clients(size_t *bytes)
 
 struct memory {
 	char *sqes, *rings;
-	/* sizes to unmap; 0: the memory belongs to the caller */
+	/* how many bytes to unmap; 0: the memory belongs to the caller */
 	size_t sqes_bytes, rings_bytes;
 	size_t used;
 };
@@ -343,7 +343,7 @@ static void name_memory(struct io_uring_params *p, const struct memory *memory)
 }
 
 /*
- * Set the pointers to the rings, which are in this memory. If sqes_bytes is not 0,
+ * Set the pointers to the rings, which are in `memory`. If sqes_bytes is not 0,
  * io_uring_queue_exit() unmaps the memory.
  */
 static void place(const struct io_uring_params *p, const struct memory *memory,

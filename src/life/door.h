@@ -31,10 +31,10 @@ struct uaio_door {
 	void (*load)(void);
 
 	/*
-	 * Called when the library starts, under the lock for starting; also in a child
-	 * of fork(). Resets all inherited state. Calls no part of the core.
-	 * Return: 0; or -ENOMEM: the library does not start now. Its next start calls
-	 * start() again.
+	 * Called when the library starts, under the lock for starting; also in a child of
+	 * fork(). Resets all inherited state. Calls no function of the core.
+	 * Return: 0; or -ENOMEM: the library does not start now. When the program next
+	 * needs the library, start() is called again.
 	 */
 	int (*start)(void);
 
@@ -94,7 +94,7 @@ void uaio_doors_count(struct uaio_counters *counters);
 void uaio_doors_closed(unsigned first, unsigned last);
 void uaio_doors_fork(void);
 /*
- * Call yield() of each front-end until one call does not return -ENOENT.
+ * Call yield() of the front-ends in turn, until a call returns anything but -ENOENT.
  * Return: the result of that call; -ENOENT if no front-end uses fd.
  */
 int uaio_doors_yield(int fd);

@@ -171,9 +171,9 @@ static void read_subject(struct uaio_subject *subject)
 }
 
 /*
- * Return: whether to report. A process that has not used the library reports at its end
- * but not before an exec, and only if it is not a child of fork(). A child of vfork()
- * never reports.
+ * Return: whether to report. A process that has not used the library reports only at its
+ * end (not before an exec), unless it is a child of fork(). A child of vfork() never
+ * reports.
  */
 static bool is_wanted(const char *counters_path, bool may_go_on)
 {

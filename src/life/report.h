@@ -30,9 +30,8 @@ void uaio_report_init(void);
 
 /*
  * Write the report. may_go_on: the process is about to exec, and continues if the exec
- * fails. In this case write the report only if the library is started; a later call
- * writes another report. Without may_go_on the process ends, and this report is its
- * last.
+ * fails. With may_go_on, write the report only if the library is started; a later call
+ * writes another report. Without may_go_on the process ends, and this report is its last.
  */
 void uaio_report(bool may_go_on);
 

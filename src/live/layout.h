@@ -93,9 +93,9 @@ struct uaio_live_identity {
 	uint32_t uid;
 	/* inode number of the namespace; 0: unknown */
 	uint64_t pid_namespace;
-	/* when the page was created, by CLOCK_BOOTTIME */
+	/* when the page was created (CLOCK_BOOTTIME) */
 	uint64_t born_ns;
-	/* when the page was created, by CLOCK_REALTIME */
+	/* when the page was created (CLOCK_REALTIME) */
 	uint64_t born_real_ns;
 	uint32_t state; /* atomic: enum uaio_live_state */
 	/* how many entries of struct uaio_live_names are used */
@@ -105,8 +105,8 @@ struct uaio_live_identity {
 	uint32_t block_bytes;
 	char comm[UAIO_LIVE_NAME];
 	/*
-	 * atomic: when a tool first read the page after the process had ended, by
-	 * CLOCK_REALTIME; 0: not yet
+	 * atomic: when a tool first read the page after the process had ended
+	 * (CLOCK_REALTIME); 0: not yet
 	 */
 	uint64_t read_ns;
 	/* how many entries of `stays` in struct uaio_live_names are used */

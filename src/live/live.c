@@ -142,7 +142,7 @@ enum maker {
 
 /*
  * Find out whether the process that created the file exists. *ret_since: when the file
- * was last extended, by CLOCK_REALTIME.
+ * was last extended (CLOCK_REALTIME).
  */
 static enum maker who_made(struct timespec *ret_since)
 {
