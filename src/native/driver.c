@@ -373,8 +373,8 @@ static bool has_wake(const struct epoll_event *events, int nr)
 /*
  * Sleep until there is an event, or a timeout.
  * Return: whether the poller (the driver's epoll) still works. If another thread clears
- * is_asleep just when the wait times out, its wake-up ends the next wait instead. If this
- * happens in two waits in a row, and no wake-up comes, the program has closed the poller.
+ * is_asleep just when the wait times out, that thread's wake-up ends the next wait. If
+ * two such waits in a row time out without a wake-up, the program has closed the poller.
  */
 static bool wait_in_poller(struct drive *drive)
 {

@@ -10,8 +10,9 @@
  * list by one call, and completes those that the kernel has executed. The rest of the
  * library treats a request on the list like one that waits for a worker.
  *
- * Workers execute syncs. In io_uring a thread of the kernel executes a sync, and looks
- * up the descriptor only then. By that time the descriptor might refer to another file.
+ * Workers execute syncs, not the driver. In io_uring a thread of the kernel executes a
+ * sync, and looks up the descriptor only then. By that time the descriptor might refer to
+ * another file.
  *
  *   I1  A request on the list is in the state LINED, under the lock. The thread that
  *       takes the request off the list makes it RUNNING. The driver does so to submit

@@ -62,10 +62,10 @@ unsigned uaio_kaio_take(struct uaio_kaio_ring *ring,
  * library writes requests and the tail of the submission queue. The kernel writes
  * completions and the tail of the completion queue.
  *
- * Any thread may make the ring. Then only one thread, its user, uses it. The user
- * registers the ring's descriptor with the kernel (IORING_REGISTER_RING_FDS). After
- * that the ring needs no entry in the descriptor table, so the program cannot close it.
- * A child of fork() has none of the ring's memory.
+ * Any thread may make the ring. After that only one thread, the ring's user, uses it. The
+ * user registers the ring's descriptor with the kernel (IORING_REGISTER_RING_FDS). After
+ * that the ring needs no entry in the descriptor table, so the program cannot close it. A
+ * child of fork() has none of the ring's memory.
  *
  * Thread-safety: while a ring is opened or closed, no other thread may use it. Only the
  * user may call the other functions.

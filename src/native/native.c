@@ -251,7 +251,7 @@ static bool note_refusal(struct uaio_native *native, const struct uaio_req *req,
 struct timing {
 	/* the file of the first request that may wait, with a reference */
 	struct uaio_file *file;
-	/* an earlier call on the inode that waited for free blocks was slow */
+	/* an earlier call that waited for free blocks for this inode was slow */
 	bool is_suspect;
 	/* if is_suspect: how often this thread has slept before the call */
 	uint64_t sleeps;

@@ -31,10 +31,10 @@
  * Requests on a file server (FUSE, NFS) are submitted by workers only, and without
  * RWF_NOWAIT. io_submit() waits while the server has as many requests as it accepts at
  * once (max_background of FUSE). If the server accepts no request asynchronously,
- * io_submit() waits for the answer. In most cases io_submit() does not wait, so a
- * request without an answer occupies no worker. Another gain: the server gets several
- * in-place writes of one file at once. Plain calls would each hold the inode's lock
- * until they are answered.
+ * io_submit() waits for the answer. In most cases io_submit() does not wait, so a request
+ * that the server does not answer occupies no worker. Another gain: the server gets
+ * several in-place writes of one file at once. Plain calls would each hold the inode's
+ * lock until they are answered.
  *
  * If a request on a file server was submitted to the kernel, the process cannot end
  * before the server has answered it. For clients of kernel AIO this is so even without

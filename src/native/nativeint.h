@@ -37,7 +37,7 @@ struct uaio_native {
 	 * completion was not taken yet
 	 */
 	uint32_t nr;
-	/* the program has closed event_fd: submit no more */
+	/* the program has closed event_fd: submit no more requests */
 	uint32_t is_lost;
 	/*
 	 * owned by this struct: an eventfd that the kernel signals with each completion

@@ -112,7 +112,7 @@ struct uaio_args {
 	uint32_t copied_bytes;
 };
 
-/* The most bytes that an attribute's value and its name have. */
+/* The most bytes that an attribute's value and its name can have. */
 enum { UAIO_VALUE_BYTES_MAX = 65536, UAIO_NAME_BYTES_MAX = 256 };
 
 /*

@@ -362,8 +362,8 @@ static bool has_nothing(int fd)
 /*
  * Called if a multishot receive finds no provided buffer.
  * Return: whether the request waits while the socket is empty; otherwise it fails at once
- * with ENOBUFS. As in the kernel's io_uring, this depends on whether the request has
- * received data before. If so, it waits on a stream socket; if not, it waits if a worker
+ * with ENOBUFS. As in the kernel's io_uring, a request that has received data before
+ * waits if the socket is a stream. A request that has received none yet waits if a worker
  * makes its calls.
  */
 static bool waits_first(const struct uaio_sqe *sqe, bool is_stream)

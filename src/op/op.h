@@ -357,7 +357,7 @@ struct uaio_op_tries {
 		       const struct uaio_sqe *waiting, int fd);
 };
 
-/* On which credentials of its thread the result of a call depends (proc/former.h). */
+/* On which credentials of the calling thread a call's result depends (proc/former.h). */
 enum uaio_op_ids {
 	/* the operation's class and the file decide: uaio_req_need() */
 	UAIO_OP_IDS_OF_FILE,
@@ -389,8 +389,8 @@ struct uaio_op_def {
 	const struct uaio_op_tries *tries;
 
 	/*
-	 * Refuse a request that is not safe to execute, or that can never succeed. A
-	 * front-end has already refused what only its interface refuses.
+	 * Refuse a request that is not safe to execute, or that can never succeed. The
+	 * front-end has already checked the rules that only its own interface has.
 	 * Return: 0 or -errno.
 	 */
 	int (*prep)(const struct uaio_sqe *sqe, const struct uaio_file *file);
@@ -540,7 +540,7 @@ static inline struct iovec uaio_sqe_iov(const struct uaio_sqe *sqe, uint64_t i)
 	return iov;
 }
 
-/* Return: how many bytes a read or write requests, limited to what one call transfers. */
+/* Return: how many bytes a read or write requests, at most UAIO_RW_BYTES_MAX. */
 static inline uint64_t uaio_sqe_bytes(const struct uaio_sqe *sqe)
 {
 	uint64_t bytes = 0;
@@ -552,7 +552,7 @@ static inline uint64_t uaio_sqe_bytes(const struct uaio_sqe *sqe)
 	return bytes < UAIO_RW_BYTES_MAX ? bytes : UAIO_RW_BYTES_MAX;
 }
 
-/* Limit the sum of a request's copied vectors to what one call transfers. */
+/* Limit the sum of a request's copied vectors to UAIO_RW_BYTES_MAX. */
 static inline void uaio_iovs_cut(struct iovec *iov, uint64_t nr)
 {
 	uint64_t left = UAIO_RW_BYTES_MAX;

@@ -69,8 +69,8 @@ int64_t uaio_sock_recv_pieces(const struct uaio_sqe *sqe, int fd,
 	int64_t res;
 
 	/*
-	 * With MSG_DONTWAIT even a worker's call does not block, so other requests need
-	 * not wait for the memory.
+	 * With MSG_DONTWAIT even a worker's call does not block. So other requests need
+	 * not wait until picked_pieces() returns unused memory.
 	 */
 	if (sqe->is_multishot && sqe->call_flags & MSG_DONTWAIT)
 		may_block = false;

@@ -323,10 +323,10 @@ static bool is_sigpipe_blocked(void)
 }
 
 /*
- * Write without raising SIGPIPE, if the kernel has no RWF_NOSIGNAL, or a seccomp filter
- * refuses calls with flags. The filter may also refuse the calls that consume a signal.
- * Then only a thread that blocks SIGPIPE anyway, as each worker does, makes the write:
- * the signal stays pending there. In other threads the result is EOPNOTSUPP.
+ * Used if the kernel has no RWF_NOSIGNAL, or a seccomp filter refuses calls with flags:
+ * write without raising SIGPIPE. The filter may also refuse the calls that consume a
+ * signal. Then only a thread that blocks SIGPIPE anyway, as each worker does, makes the
+ * write: the signal stays pending there. In other threads the result is EOPNOTSUPP.
  */
 static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
 				 uint32_t flags)

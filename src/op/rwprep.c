@@ -56,8 +56,7 @@ int uaio_rw_check_ioprio(uint16_t ioprio)
 }
 
 /*
- * Return: how many bytes the vectors have together, limited to what one call transfers;
- * or -errno.
+ * Return: how many bytes the vectors have together, at most UAIO_RW_BYTES_MAX; or -errno.
  */
 static int64_t check_iovs(const struct uaio_sqe *sqe)
 {

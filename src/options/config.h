@@ -41,7 +41,7 @@ struct uaio_config {
 	bool is_verbose;
 	/* report statistics at the end of the process */
 	bool has_report;
-	/* at once report calls that the library does not serve */
+	/* report at once each call that the library does not serve */
 	bool says_lost;
 	/* let other processes read the counts (live/live.h) */
 	bool has_live;

@@ -63,9 +63,9 @@ enum uaio_option_kind {
 	 */
 	UAIO_OPTION_COUNTS,
 	/*
-	 * A number that may be negative. Because 0 means that no option is given, the
-	 * number is stored so that the value is never 0. uaio_option_number() extracts
-	 * the number.
+	 * A number that may be negative. The value 0 means that the option is not given,
+	 * so the number is stored in a form that is never 0. uaio_option_number()
+	 * extracts the number.
 	 */
 	UAIO_OPTION_NUMBER,
 	/*

@@ -17,8 +17,8 @@ enum {
 	/* an address of 64 bits; with the prefix 67, of 32 bits */
 	OFFSET = 32,
 	/*
-	 * opcodes f6 and f7: an immediate operand only if ModRM.reg is 0 or 1 (test);
-	 * of 8 bits for f6, as IMM32 for f7
+	 * opcodes f6 and f7: an immediate operand only if ModRM.reg is 0 or 1 (test); it
+	 * has 8 bits for f6, and is like IMM32 for f7
 	 */
 	GROUP3 = 64,
 	/*

@@ -421,7 +421,7 @@ bool uaio_insn_computes(const uint8_t *code, size_t length,
 	}
 	/*
 	 * Besides lea, only a mov of an immediate operand to a register or to memory
-	 * computes an address.
+	 * counts as computing an address.
 	 */
 	if (!moved || insn.has_66 ||
 	    (insn.opcode == 0xc7

@@ -40,7 +40,7 @@ enum {
 	UAIO_SITE_MOV_BYTES = 5,
 	UAIO_SITE_BYTES_MAX = 16, /* overwritten bytes */
 #endif
-	/* how many bytes may be between mov and syscall */
+	/* at most this many bytes may be between the mov and the `syscall` */
 	UAIO_SITE_MOVED_MAX = 64,
 };
 

@@ -254,8 +254,8 @@ bool uaio_patch_may_call_alone(const struct r_debug *debug,
 
 	/*
 	 * If the trylock fails, a thread of the parent process held the lock during
-	 * fork(). That thread does not exist in the child, so the lock stays locked,
-	 * and nothing can be scanned: in doubt, return true.
+	 * fork(). That thread does not exist in the child, so the lock stays locked, and
+	 * nothing can be scanned. So return true: any call may be made.
 	 */
 	if (!uaio_trylock(&found.lock, UAIO_RANK_SCAN))
 		return true;

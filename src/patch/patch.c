@@ -48,8 +48,8 @@ static struct {
 	 */
 	bool has_loaded;
 	/*
-	 * atomic, relaxed: set if some call site may be unpatched; set before the
-	 * loader lets code of this site's object run
+	 * atomic, relaxed: set if some call site may be unpatched, before the loader runs
+	 * any code of the object with this site
 	 */
 	bool has_left;
 	/*

@@ -23,8 +23,8 @@ enum {
 	ENTRIES_MAX = 256,
 	STRAYS_MAX = 64, /* struct stray */
 	/*
-	 * Code may lead to a stray (bytes that look like `syscall`, struct stray). This
-	 * code is looked for in at most this number of bytes before the stray.
+	 * To find code that leads to a stray (bytes that look like `syscall`, struct
+	 * stray), search at most this number of bytes before the stray.
 	 */
 	STRAY_REACH = 1 << 16,
 	NEAR_CALL = 0xe8,
@@ -238,8 +238,8 @@ static void add_entry(struct scan *scan, uintptr_t from, uintptr_t target)
 /*
  * Return: whether the instructions from `start` on lead to the stray. If so, the stray
  * (struct stray) is code, and may make any system call. If an instruction on the way is
- * not known, `start` is the address of data. Addresses that were visited before are not
- * followed again.
+ * not known, `start` counts as the address of data. Addresses that were visited before
+ * are not followed again.
  */
 static bool leads_to(const struct stray *stray, uintptr_t start)
 {

@@ -156,7 +156,7 @@ int uaio_posix_word_new(const struct sigevent *event,
 		*ret_note = note;
 	}
 	if (list)
-		/* relaxed: the caller's own reference keeps the list */
+		/* relaxed: the caller's own reference keeps the list from being freed */
 		add_relaxed(&list->nr_refs, 1);
 	return 0;
 }

@@ -99,7 +99,7 @@ struct uaio_posix_list {
 	 * for this word (wait.h)
 	 */
 	uint32_t is_done;
-	/* under the queue's lock: number of incomplete members, see I2 */
+	/* under the queue's lock: number of incomplete members (I2) */
 	uint32_t nr_left;
 };
 
