@@ -19,9 +19,9 @@
  *       they were published in the ring.
  *   I4  Only these functions use int_flags, whose bits are defined here.
  *
- * Functions that return a number return -errno on failure. No function changes errno.
- * On a ring of the kernel they behave as in liburing 2.3. Functions that are not in
- * liburing 2.3 behave as the manual of liburing 2.14 says.
+ * Functions that return a number return -errno on failure. No function changes errno. On
+ * a ring of the kernel these functions behave as in liburing 2.3. Functions that are not
+ * in liburing 2.3 behave as the manual of liburing 2.14 says.
  *
  * Not defined here are functions that make no system call, or only calls that a ring of
  * the library does not support: version numbers, io_uring_get_sqe, io_uring_memory_size,

@@ -17,7 +17,7 @@
 #include "native/nativeint.h"
 
 enum {
-	/* direct requests larger than this may be cut into segments (split.h) */
+	/* direct requests of at least this size may be cut into segments (split.h) */
 	LARGE_BYTES = 512 << 10,
 	/*
 	 * The driver counts as held up if a submitting call lasts longer than this. Few

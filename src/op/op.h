@@ -531,7 +531,7 @@ static inline size_t uaio_sqe_copied_bytes(const struct uaio_sqe *sqe)
 		       : uaio_args_bytes(sqe);
 }
 
-/* Return: vector i; a client's array of vectors need not be aligned. */
+/* Return: vector i, copied because a client's array of vectors may be misaligned. */
 static inline struct iovec uaio_sqe_iov(const struct uaio_sqe *sqe, uint64_t i)
 {
 	struct iovec iov;
