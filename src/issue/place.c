@@ -36,9 +36,9 @@ static enum uaio_next place_by_itself(const struct uaio_req *req,
 	if (uaio_next_parks(next))
 		return next;
 	/*
-	 * A worker's call on a stream may block for ever, and close() waits for calls
-	 * on its descriptor. So let the worker use a private duplicate of the
-	 * descriptor.
+	 * A worker's call on a stream may block for ever, and close() waits for calls on
+	 * its descriptor. So let the worker use a private duplicate of the descriptor,
+	 * for which close() need not wait.
 	 */
 	if (req->file)
 		(void)uaio_file_make_private(req->file);

@@ -188,8 +188,8 @@ static enum uaio_next try_trusted_read(struct uaio_file *file,
 	uint64_t took;
 
 	/*
-	 * UAIO_FILE_F_OLD_READ: the file's driver has no read_iter, and a read may wait for
-	 * ever.
+	 * UAIO_FILE_F_OLD_READ: the file's driver has no read_iter, and a read may wait
+	 * for ever: leave it to a worker.
 	 */
 	if (!trust || sqe->ioprio || uaio_file_has(file, UAIO_FILE_F_OLD_READ))
 		return UAIO_NEXT_WORKER;

@@ -202,10 +202,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	uaio_batch_count_handed_over(batch, req, next, outcome);
 	if (unlikely(plan))
 		uaio_fault_keep(req, plan);
-	/*
-	 * Post the events of inline writes before another thread can post the sync's
-	 * event.
-	 */
+	/* Post inline writes before another thread can post the sync's event. */
 	if (op->class == UAIO_CLASS_SYNC && !uaio_sqe_rules(sqe)->has_no_order)
 		uaio_batch_post(batch);
 	/* The descriptor now refers to another file, whose size was not queried. */

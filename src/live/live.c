@@ -165,9 +165,9 @@ static enum maker who_made(struct timespec *ret_since)
 	if (identity.pid_namespace != pid_namespace())
 		/*
 		 * This process cannot see processes of another pid namespace. If the
-		 * creator was about to end or exec, treat it as gone. At worst its exec
-		 * has failed: then the creator goes on, with a page that other
-		 * processes cannot see.
+		 * creator was about to end or exec, treat it as gone. At worst the
+		 * creator's exec has failed: then the creator goes on, but other
+		 * processes cannot see its page.
 		 */
 		return identity.state == UAIO_LIVE_LEAVING ? IS_GONE : UNKNOWN;
 	/*

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decides which requests are native (native.h), and evaluates their results for later
- * requests. Tested by test-native.c, test-native-large.c and test-native-blocks.c.
+ * Decides which requests are native (native.h), and learns from their results which later
+ * requests to submit. Tested by test-native.c, test-native-large.c and
+ * test-native-blocks.c.
  */
 #include <assert.h>
 #include <errno.h>

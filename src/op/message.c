@@ -345,7 +345,7 @@ static inline void note_rest(const struct uaio_sqe *sqe, int fd,
 	}
 	/*
 	 * Store the value even if it is UAIO_REST_UNKNOWN, as an earlier call may have
-	 * stored another.
+	 * stored another value.
 	 */
 	if (unlikely(rest != found->rest))
 		found->rest = rest & 7; /* three bits */

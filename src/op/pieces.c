@@ -70,7 +70,7 @@ int64_t uaio_sock_recv_pieces(const struct uaio_sqe *sqe, int fd,
 
 	/*
 	 * With MSG_DONTWAIT even a worker's call does not block. So other requests need
-	 * not wait until picked_pieces() returns unused memory.
+	 * not wait until picked_pieces() is called (op.h).
 	 */
 	if (sqe->is_multishot && sqe->call_flags & MSG_DONTWAIT)
 		may_block = false;

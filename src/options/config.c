@@ -65,7 +65,7 @@ static void check_names(void)
 }
 
 /*
- * Fixed workers stay when idle. If the user asks for more of them than there may be
+ * Fixed workers stay when idle. If the user asks for more fixed workers than there may be
  * workers, ignore the option --fixed.
  */
 static void check_fixed(void)
