@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests signals for a thread that sleeps until a pipe is ready. A signal must end the
- * sleep exactly if it would end the kernel's io_getevents or io_pgetevents. The request
- * then goes on waiting, also if a signal handler leaves the sleep by siglongjmp().
+ * sleep if, and only if, this signal would end the kernel's io_getevents or
+ * io_pgetevents. The thread's read goes on waiting, even if a signal handler leaves the
+ * sleep by siglongjmp().
  */
 #undef NDEBUG
 #include <errno.h>
@@ -18,7 +19,7 @@
 
 enum {
 	AT_ONCE_MS = 500,
-	/* time limit if only the fallback thread can execute the request */
+	/* limit of a wait that only the fallback thread may be able to end */
 	LATER_MS = 2000,
 };
 
@@ -61,8 +62,8 @@ static long wait_for_one(void *arg)
 }
 
 /*
- * Check that the request still waits, and that a thread which waits next gets its
- * event.
+ * Check that the read still waits, and that a thread which begins to wait now gets the
+ * read's event.
  */
 static void assert_served_now(void)
 {
@@ -187,8 +188,8 @@ static bool tell_of_sleep(long nr, const long args[6], long *ret_res)
 	(void)args;
 	(void)ret_res;
 	/*
-	 * Only the call of the child's main thread counts: threads of the library call
-	 * epoll_pwait2, too.
+	 * Only the main thread's call means that the child is about to sleep: threads
+	 * of the library call epoll_pwait2, too.
 	 */
 	if (nr == SYS_epoll_pwait2 && gettid() == getpid()) {
 		unit_hook(NULL);
@@ -248,8 +249,8 @@ static void a_process_that_was_stopped_ends_its_sleep(void **state)
 		_exit(be_stopped());
 	}
 	/*
-	 * Wait until the child is about to sleep in io_getevents. Before that it may
-	 * sleep for other reasons.
+	 * Before this byte arrives, the child may sleep for other reasons than
+	 * io_getevents.
 	 */
 	assert_int_equal(read(asleep[0], &told, 1), 1);
 	await_child(pid, 'S');
@@ -257,8 +258,8 @@ static void a_process_that_was_stopped_ends_its_sleep(void **state)
 	await_child(pid, 'T');
 	assert_int_equal(kill(pid, SIGCONT), 0);
 	/*
-	 * If SIGCONT wrongly does not end the child's sleep, this byte ends the sleep.
-	 * Then the child's exit status reports the error.
+	 * If SIGCONT wrongly does not end the child's sleep, a byte in the child's pipe
+	 * ends it. Then the child's exit status reports the error.
 	 */
 	stay_away_us(20000);
 	while (waitpid(pid, &status, WNOHANG) == 0) {
@@ -382,7 +383,7 @@ static void a_thread_that_leaves_by_a_jump_takes_nothing_along(void **state)
 	close_pipe();
 }
 
-/* Return: how many descriptors are open in the process, with the library's own. */
+/* Return: how many descriptors are open in the process, including the library's own. */
 static unsigned count_numbers(void)
 {
 	unsigned nr = 0;

@@ -10,7 +10,7 @@
 #include "aio/handle.h"
 #include "file/test-tty.h"
 
-/* How much data a read gets */
+/* Tests of how much data a read gets */
 
 static void a_read_waits_for_its_line(void **state)
 {
@@ -22,8 +22,8 @@ static void a_read_waits_for_its_line(void **state)
 	put(master, " a line\n");
 	assert_reads("half a line\n");
 	/*
-	 * Here the input comes before the reads. A read must not get bytes of two
-	 * lines; several reads with short buffers get the first line in parts.
+	 * Now the input comes before the reads. A read must not get bytes of two lines;
+	 * several reads with short buffers get the first line in parts.
 	 */
 	put(master, "first\nsecond\n");
 	submit_read_into(terminal, buffer, 3);
@@ -85,7 +85,7 @@ static void the_master_reads_to_the_last_close(void **state)
 	assert_nothing_yet();
 	unit_close(terminal);
 	assert_int_equal(unit_reap_one(handle), -EIO);
-	/* A terminal may be opened again after it was closed. */
+	/* The closed terminal can be opened again, and then works as before. */
 	terminal = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
 	put(terminal, "more");
 	submit_read(master);
@@ -102,8 +102,8 @@ static void a_raw_read_waits_for_its_minimum(void **state)
 	put(master, "cde");
 	assert_reads("abcde");
 	/*
-	 * VMIN is five. With two bytes in the terminal, a new read must also wait for
-	 * five.
+	 * VMIN is 5. Two bytes are in the terminal, so a new read must wait for three
+	 * more.
 	 */
 	put(master, "fg");
 	submit_read(terminal);

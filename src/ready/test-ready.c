@@ -270,10 +270,10 @@ static void a_poll_survives_the_end_of_its_number(void **state)
 }
 
 /*
- * A thread submits a poll, which wakes the fallback thread. In its next call the thread
- * tries the poll itself. Meanwhile the fallback thread decides which files to add to
- * the epoll. The delay before that call varies, so that in some rounds both happen at
- * the same time.
+ * A thread submits a poll, which wakes the fallback thread. When the thread then waits
+ * for events, it tries the poll itself. Meanwhile the fallback thread decides which
+ * files to add to the epoll. The delay before the wait varies, so that in some rounds
+ * both happen at the same time.
  */
 static uint32_t looker; /* atomic: thread id */
 
@@ -315,12 +315,18 @@ static void a_stream_that_a_caller_tried_is_watched_again(void **state)
 	for (unsigned i = 0; i < unit_rounds(5000); i++) {
 		store_relaxed(&looker, 0);
 		unit_thread_start(&waiter, await_poll, &iocb);
-		/* When the thread sleeps, it no longer tries the poll itself. */
+		/*
+		 * The sleeping thread no longer tries the poll itself, so its epoll
+		 * must report the byte.
+		 */
 		unit_await_sleep(&waiter);
 		start = uaio_now_ns();
 		put_text("x");
 		assert_int_equal(unit_thread_join(&waiter), POLLIN);
-		/* An idle fallback thread looks only every five seconds. */
+		/*
+		 * If the epoll did not report the byte, only the fallback thread would
+		 * find it: while idle, it tries the poll every five seconds.
+		 */
 		assert_true(uaio_now_ns() - start < 4000000000);
 		assert_int_equal(read(ends[0], &byte, 1), 1);
 	}

@@ -133,7 +133,7 @@ static inline void stay_away_us(int64_t us)
 		sched_yield();
 }
 
-/* A client that looks at its ring in memory, and makes no call */
+/* Functions for a client that reads the ring in memory, without system calls */
 
 static inline bool has_unread(void *arg)
 {
@@ -165,8 +165,8 @@ static inline int64_t take_from_ring(uint64_t ring)
 
 /*
  * All atomic. If `thread_is_held` is set, the hook stops threads; `nr_held` counts the
- * threads that it has stopped. `others_tids` names threads that also sleep in an epoll,
- * but are not stopped.
+ * threads that it has stopped. `others_tids` has the ids of threads that also sleep in
+ * an epoll, but are not stopped.
  */
 static uint32_t thread_is_held, nr_held, others_tids[2];
 
@@ -201,8 +201,8 @@ static inline bool is_no_thread_held(void *arg)
 }
 
 /*
- * Stop the fallback thread before its next sleep. So it does not begin to watch the
- * epoll of context `of`, and completes no timers.
+ * Stop the fallback thread before its next sleep. So this thread does not begin to
+ * watch the epoll of context `of`, and completes no timers.
  */
 static inline void hold_fallback_thread(uint64_t of)
 {

@@ -53,9 +53,7 @@ static long cancel(uint64_t tag)
 	return ret;
 }
 
-/*
- * Wait for the next event, which must come from the timer whose user_data is tag.
- */
+/* Wait for the next event, which must come from the timer with this user_data. */
 static void reap(uint64_t tag)
 {
 	struct io_event event;
@@ -198,7 +196,7 @@ static void timers_end_though_nobody_waits(void **state)
 		add_time(&late, since);
 		assert_int_equal(cancel(2), -EINPROGRESS);
 		assert_int_equal(unit_reap_one(handle), -ECANCELED);
-		/* Let the fallback thread be idle for a while. */
+		/* In most rounds, give the fallback thread time to become idle. */
 		stay_away_us(i % 4 * 1000);
 	}
 	assert_median_below_ms(&late, 200);

@@ -78,7 +78,7 @@ static void cancel_all(void)
 }
 
 /*
- * Submit a search (a cancelling request), and check that its result is res. *ret: the
+ * Submit a search (a cancelling request), and check that its result is `res`. *ret: the
  * completion of the request that the search has cancelled, if any.
  */
 static void assert_found(int32_t res, struct io_uring_cqe *ret)
@@ -169,8 +169,8 @@ static const struct {
 };
 
 /*
- * Return: which of nr requests the i-th search looks for: alternately one of the
- * newest, one of the oldest, and one from the middle.
+ * Return: the index, among nr requests, of the request that the i-th search looks for.
+ * It is one of the newest, one of the oldest, and one from the middle in turn.
  */
 static unsigned nth_of(unsigned i, unsigned nr)
 {
@@ -250,8 +250,8 @@ static void a_search_by_descriptor_compares_few_of_many(void **state)
 }
 
 /*
- * Many timeouts wait until a number of requests have completed. The number is reached
- * for only one of the timeouts.
+ * Many timeouts wait until a number of requests have completed. Only one of the
+ * timeouts reaches its number.
  */
 static void a_completion_visits_no_timeouts_that_still_count(void **state)
 {
@@ -288,9 +288,9 @@ static bool count_asked(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * All eventfds share one inode, so a search by inode finds the requests of all. But the
- * library queries the kernel for duplicates only if the canceller's descriptor itself
- * has no request.
+ * All eventfds share one inode, so a search by inode finds the requests of all
+ * eventfds. But the library queries the kernel for duplicates only if the canceller's
+ * descriptor itself has no request.
  */
 static void a_descriptor_with_a_request_is_compared_with_no_other(void **state)
 {
@@ -411,8 +411,8 @@ static void the_oldest_is_found_first(void **state)
 		add_pairs();
 		assert_older_are_found();
 		/*
-		 * Search again after the added requests have made the table split its
-		 * buckets.
+		 * Search again after the added requests have made the hash table split
+		 * its buckets.
 		 */
 		add_pairs();
 		add_others(5 * nr);
@@ -451,8 +451,8 @@ static void memory_is_refused(void **state)
 	assert_older_are_cancelled();
 	unit_hook(NULL);
 	/*
-	 * Memory is available again, because this thread may sleep from here on, and
-	 * needs memory to sleep.
+	 * From here on this thread may sleep, and for that it needs memory. So memory
+	 * is available again.
 	 */
 	assert_younger_wait();
 	cancel_all();

@@ -16,13 +16,16 @@ enum {
 	EVERY = UAIO_SAMPLE_EVERY,
 	FIRST = UAIO_SAMPLE_FIRST,
 	NR_RUNS = 4096,
-	/* the expected number of runs in which a given position is timed */
+	/*
+	 * The sampler times one submission of each run of EVERY submissions. This is
+	 * the expected number of runs in which it chooses a given position.
+	 */
 	SHARE = NR_RUNS / EVERY,
 };
 
 /*
- * Put the thread into the state after its first UAIO_SAMPLE_FIRST submissions, with a
- * block that no tool reads.
+ * Put the thread into the state after its first UAIO_SAMPLE_FIRST submissions. No tool
+ * reads its block of statistics.
  */
 static void begin_late(struct uaio_live_block *block)
 {
@@ -102,7 +105,7 @@ static void all_submissions_of_a_traced_thread_are_timed(void **state)
 		block.is_traced = 0;
 		/*
 		 * The tool has stopped tracing. The thread notices that only when its
-		 * next run begins.
+		 * next run (EVERY submissions) begins.
 		 */
 		assert_int_equal(weigh(&block, EVERY - 1), EVERY - 1);
 	}
@@ -139,7 +142,7 @@ static int times_all_while_a_tool_asks(void)
 	store_relaxed(&page->control.timed_until, UINT64_MAX);
 	if (weigh(&block, 3 * EVERY) != 3ul * EVERY || block.nr_sampled != 1)
 		return 4;
-	/* The tool stops asking for all times. */
+	/* The tool no longer asks that all submissions are timed. */
 	store_relaxed(&page->control.timed_until, uaio_cycles());
 	if (weigh(&block, 3 * EVERY) != 3ul * EVERY || block.nr_sampled != 4)
 		return 5;
@@ -212,7 +215,8 @@ static void sampled_times_stand_for_all_requests(void **state)
 				 nr);
 	}
 	/*
-	 * If a request had no start time, it would seem to have taken the time since 0.
+	 * A request without a start time would seem to have taken all the time since
+	 * the clock was 0.
 	 */
 	assert_true(after.times[UAIO_TIME_TOTAL].max < 3600ull * 1000000000);
 	unit_destroy(handle);

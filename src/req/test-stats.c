@@ -74,7 +74,10 @@ static int quantiles_of_known_times(void)
 	for (uint64_t i = 0; i < 1000; i++)
 		uaio_stats_time(uaio_stats_mine(), UAIO_TIME_WAIT, 5,
 				5 + (i * 389 % 1000 + 1) * rate, 1);
-	/* The clock goes backwards: the end is before the start. */
+	/*
+	 * If the clock has gone backwards, so that the end is before the start, the
+	 * time counts as 0.
+	 */
 	uaio_stats_time(uaio_stats_mine(), UAIO_TIME_SUBMIT, 7, 6, 1);
 	sum = sum_now();
 	if (time->nr != 1000 || time->max != 1000000)
@@ -183,7 +186,7 @@ static void a_call_counts_each_request_under_its_way(void **state)
 
 /*
  * Let nr reads of the context be in flight at once.
- * Return: the sum of the peaks of all contexts.
+ * Return: the sum, over all contexts, of the largest number of requests in flight.
  */
 static uint32_t peaks_after(uint64_t handle, const int ends[2], unsigned nr)
 {
@@ -381,7 +384,7 @@ enum { NR_MET_REQUESTS = 200 };
 static uint32_t nr_met; /* atomic */
 
 /*
- * Wait until all threads have a block, and then count. Otherwise a thread could take
+ * Count only once all threads have a block of statistics. Otherwise a thread could take
  * over the block of a thread that has ended.
  * Return: whether the thread uses the shared block.
  */
@@ -416,8 +419,8 @@ static void threads_without_a_block_lose_no_count(void **state)
 		nr_shared += unit_thread_join(&threads[i]) == 1;
 	after = sum_now();
 	/*
-	 * At least eight threads find no free block. More do so if workers and threads
-	 * of earlier tests own blocks as well.
+	 * At least eight threads find no free block of statistics. More do so if
+	 * workers and threads of earlier tests own blocks as well.
 	 */
 	assert_in_range(nr_shared, 8, NR);
 	assert_int_equal(after.nr_accepted - before.nr_accepted,

@@ -177,8 +177,8 @@ static void a_try_delays_no_cancelling_of_other_requests(void **state)
 }
 
 /*
- * Start a thread that cancels iocb, by uaio_aio_cancel() or by io_cancel; return once
- * that thread sleeps.
+ * Start a thread that cancels iocb: by uaio_aio_cancel() if `by_engine` is set,
+ * otherwise by io_cancel. Return once that thread sleeps.
  */
 static void start_canceller(struct unit_thread *canceller, bool by_engine,
 			    struct iocb *iocb)
@@ -357,8 +357,9 @@ static void destroying_a_context_waits_for_its_canceller(void **state)
 }
 
 /*
- * Cancel a read during a try. The read's page was not in the page cache. has_come: the
- * page arrives before the try goes on; only the try can find this out.
+ * Cancel a read while a thread tries it. The read's page was not in the page cache. If
+ * `has_come` is set, the page arrives before the try goes on, so the try must complete
+ * the read.
  */
 static void cancel_cold(bool has_come)
 {

@@ -33,14 +33,19 @@ static struct {
 	char target[BUFFER] __attribute__((aligned(4096)));
 } test;
 
-/* How the simulated file behaves; atomic, set before requests are submitted. */
+/*
+ * How the simulated file behaves. All members are atomic, and set before requests are
+ * submitted.
+ */
 static struct {
 	/* if not 0: the file is a block device of this size in bytes */
 	int64_t device_bytes;
-	/* a write that ends after this offset writes only one block; -1: none does */
+	/*
+	 * a write that ends after this offset writes only one block; -1: no write does
+	 */
 	int64_t short_from;
-	int64_t error_from; /* writes ending after this offset fail; -1: none */
-	/* a read at exactly this offset returns half of its bytes; -1: none does */
+	int64_t error_from; /* writes ending after this offset fail; -1: no write */
+	/* a read at exactly this offset returns half of its bytes; -1: no read does */
 	int64_t short_reads;
 	/* another process extends the file to this size; 0: no process does */
 	int64_t grows_to;
@@ -524,8 +529,8 @@ static void a_truncate_that_fails_is_reported(void **state)
 static void bytes_written_before_an_error_are_the_result(void **state)
 {
 	/*
-	 * bytes of the request in its first chunk, which begins 100 bytes before the
-	 * request
+	 * bytes of the request in the first chunk that is copied; this chunk begins 100
+	 * bytes before the request
 	 */
 	enum { FIRST = 64 * 4096 - 100 };
 

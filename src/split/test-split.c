@@ -459,8 +459,8 @@ static long drop_third(void *arg)
 }
 
 /*
- * Two threads drop references. In each round, the second thread does so one instruction
- * of the first thread later than in the previous round.
+ * Two threads drop references. In round n, the second thread drops its reference when
+ * the first has executed n instructions.
  */
 static void references_are_dropped_at_the_same_time(void **state)
 {

@@ -167,7 +167,7 @@ static void reads_writes_and_sizes_are_measured_separately(void **state)
 	assert_in_range(count(WRITE, MIB, &whole, 30, 1), 29, 30);
 }
 
-/* The request of this trial is still being executed, so the trial has no time. */
+/* The requests of these trials never end, so the trials have no times. */
 static void a_trial_that_never_ends_does_not_count(void **state)
 {
 	const struct speed speed = { 1000, 100, 1000 };

@@ -51,13 +51,13 @@ static void tell(const struct tool *tool, uint32_t pid)
 	store_relaxed(&asker->fd, (uint32_t)tool->fd);
 	if (pid)
 		/*
-		 * [MB:trace-ask] release: as a tool does; pairs with the process's
-		 * look_at() and look()
+		 * [MB:trace-ask] release, as in a real tool: publishes pid and fd.
+		 * Pairs with the process's look_at() and look()
 		 */
 		store_release(&asker->number, load_relaxed(&asker->number) + 1);
 	/*
-	 * [MB:trace-ask] release: as a tool does; pairs with the process's look_at()
-	 * and look()
+	 * [MB:trace-ask] release, as in a real tool: publishes the slot's changes.
+	 * Pairs with the process's look_at() and look()
 	 */
 	add_release(&ask.nr_changes, 1);
 }
@@ -75,7 +75,8 @@ static struct tool begin(uint32_t place)
 static bool is_answered(uint32_t place)
 {
 	/*
-	 * [MB:trace-ask] acquire: as a tool does; pairs with the process's look_at()
+	 * [MB:trace-ask] acquire, as in a real tool: sees the error. Pairs with the
+	 * process's look_at()
 	 */
 	return load_acquire(&ask.askers[place].answered) ==
 	       load_relaxed(&ask.askers[place].number);
@@ -101,7 +102,7 @@ static void put(uint64_t data, unsigned writer)
 
 /*
  * What the test, as the tool, has read: how many records, the last record, and the last
- * record of each lane that only one thread uses.
+ * record of each lane that only one thread uses. A lane (ring.h) is a part of the ring.
  */
 static struct {
 	uint64_t nr;
@@ -120,8 +121,8 @@ static void keep(const struct uaio_traced *traced, void *arg)
 	got.pid = traced->pid;
 	got.tid = traced->tid;
 	/*
-	 * In a lane (ring.h) that only one thread uses, records are in order, and none
-	 * occurs twice.
+	 * In a lane that only one thread uses, records are in order, and none occurs
+	 * twice.
 	 */
 	if (!got.last.len || writer >= NR_OWN)
 		return;

@@ -71,7 +71,8 @@ static void end(void)
 	struct io_uring_buf_reg reg = { .bgid = GROUP };
 
 	/*
-	 * This call fails, harmlessly, if the group was of a ring that is closed now.
+	 * This call fails, harmlessly, if the buffer group belonged to a ring that is
+	 * closed now.
 	 */
 	(void)uaio_uring_register((uint32_t)client.fd,
 				  IORING_UNREGISTER_PBUF_RING, &reg, 1);
@@ -224,7 +225,7 @@ static void a_stream_is_sent_in_its_order(void **state)
 			cqe = get(&client);
 			/*
 			 * A send that has waited for its socket ends its bundle, even
-			 * if buffers are left: submit another.
+			 * if buffers are left: submit another bundle.
 			 */
 			if (cqe.res == -ENOBUFS)
 				break;

@@ -200,7 +200,7 @@ static void addresses_where_nothing_is_fail_the_request(void **state)
 }
 
 /*
- * A ring's descriptor is a memory file, but the library refuses operations on it, with
+ * A ring's descriptor refers to a memfd, but the library refuses operations on it, with
  * the kernel's errors.
  */
 static void nothing_is_done_to_a_ring(void **state)
@@ -246,8 +246,8 @@ static void nothing_is_done_to_a_ring(void **state)
 		->addr2 = (uintptr_t) "v";
 	assert_int_equal(made(&client), -EPERM);
 	/*
-	 * The refused write breaks its chain and completes in order; the call accepts
-	 * the submissions after it.
+	 * The refused write breaks its chain, and its completion comes in order. The
+	 * call accepts the submissions after the write.
 	 */
 	put(&client, IORING_OP_NOP, -1, 2)->flags = IOSQE_IO_LINK;
 	put_rw(&client, IORING_OP_WRITE, client.fd, memory, 1, 0, 3)->flags =

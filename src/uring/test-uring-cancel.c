@@ -166,8 +166,8 @@ static void by_file(void **state)
 }
 
 /*
- * Cancel by a duplicate of the descriptor. Before Linux 6.10 no system call tells
- * whether two descriptors share an open file.
+ * Cancel by a duplicate of the descriptor. Before Linux 6.10 (F_DUPFD_QUERY) the
+ * library does not recognise the duplicate, so the test uses the descriptor itself.
  */
 static void by_another_descriptor(void **state)
 {
@@ -203,7 +203,7 @@ static bool hold_write(long nr, const long args[6], long *ret_res)
 
 /*
  * While a worker executes a write, cancel another write that waits. The cancelling
- * request names a duplicate of its descriptor.
+ * request names a duplicate of the other write's descriptor.
  */
 static void what_waits_behind_what_is_executed(void **state)
 {
@@ -326,9 +326,9 @@ static bool is_updated(struct uaio_uring *ring)
 }
 
 /*
- * A poll completes while a thread updates it. Another request may reuse the poll's note
- * (note.h) before the update ends. The client must get the completion of that request,
- * although it does not get the one of a poll that is changed (note.c).
+ * A poll completes while a thread updates it. Before the update ends, another request
+ * may reuse the poll's note (note.h). The library hides the cancelled completion of a
+ * poll that is updated, but must not hide that of the other request.
  */
 static void a_poll_that_ends_while_it_is_updated(void **state)
 {

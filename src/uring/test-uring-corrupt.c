@@ -41,8 +41,8 @@ enum {
 	ROUNDS = 300,
 	PLACES = 8, /* slots of registered files and buffers */
 	/*
-	 * Small random numbers occur often as descriptors. So descriptors below NAMED,
-	 * which submissions may name, are /dev/null.
+	 * Small random numbers often occur in submissions as descriptors. So
+	 * descriptors below NAMED are /dev/null.
 	 */
 	NAMED = 2,
 	SLACK = 2 * PAGE,
@@ -137,8 +137,8 @@ static int pipes[2][2], sockets[2], counter, epoll;
 /* stir() uses these, to let requests continue: nonblocking pipes, and an eventfd. */
 static int stirs[3][2];
 /*
- * The client whose ring is overwritten. The overwriting thread has its own mapping of
- * the ring.
+ * `victim` is the client whose ring is overwritten. The overwriting thread uses
+ * `aside`, its own mapping of that ring.
  */
 static struct uring *victim;
 static struct uring aside;
@@ -889,8 +889,9 @@ static void close_opened(const bool was_open[FIRST_FD])
 }
 
 /*
- * Reopen descriptors that requests have closed. If requests meanwhile open files at
- * such descriptors, dup2() replaces these files; descriptors below NAMED keep them.
+ * Reopen descriptors that requests have closed. Requests may open files at such
+ * descriptors meanwhile: then dup2() replaces these files, except at descriptors below
+ * NAMED.
  */
 static void fill(void)
 {
@@ -910,9 +911,9 @@ static void fill(void)
 }
 
 /*
- * Reserved addresses for one ring each: after the ring, GUARD_BYTES bytes stay
- * unmapped. They are not reused for another ring, because ThreadSanitizer would take
- * both rings for the same memory.
+ * Reserved addresses, for one ring each: after the ring, GUARD_BYTES bytes stay
+ * unmapped. No later ring gets these addresses, because ThreadSanitizer would take both
+ * rings for the same memory.
  */
 static char *spaces[2];
 

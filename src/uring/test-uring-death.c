@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A child of fork() that uses its parent's ring is killed, in one run after another, at
- * each of its instructions. Afterwards the ring works for the parent and for another
- * child. No completion of these two is lost or posted twice, and neither waits for the
- * dead child. No completion of the dead child is posted twice.
+ * Kills a child of fork() that uses its parent's ring: in each run at another of the
+ * child's instructions. Afterwards the ring works for the parent and for another child.
+ * No completion of these two is lost or posted twice, and neither waits for the dead
+ * child. No completion of the dead child is posted twice.
  *
  * The test traces the child (ptrace). An act is one thing that the child does with the
  * ring, such as a submission. In the first run of an act the test steps through all

@@ -19,7 +19,7 @@ static inline void make_table(uint32_t nr)
 	assert_int_equal(reg(IORING_REGISTER_FILES2, &what, sizeof(what)), 0);
 }
 
-/* place: the slot in the table of registered files; ANY: a free slot. */
+/* `place` is the slot in the table of registered files; ANY: a free slot. */
 static inline struct io_uring_sqe *put_open(const char *path, uint32_t flags,
 					    int place, uint64_t user_data)
 {

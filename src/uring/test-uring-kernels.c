@@ -15,7 +15,7 @@
 enum { KERNELS_FD = 1001 };
 
 static struct uring client;
-/* slots with rings of the kernel */
+/* whether a slot has a ring of the kernel */
 static bool is_filled[UAIO_URING_RINGFDS_MAX];
 static unsigned nr_asked;
 

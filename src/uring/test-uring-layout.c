@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Rings with other entry sizes, and rings in the client's memory. */
+/*
+ * Rings whose entries have double size (SQE128, CQE32), and rings in the client's
+ * memory.
+ */
 #undef NDEBUG
 #include <fcntl.h>
 #include <sys/syscall.h>

@@ -291,7 +291,6 @@ static void what_remains_is_in_the_array(void **state)
 	end();
 }
 
-/* Linux 7.1: a buffer with fewer than min_left bytes left is used up. */
 /* atomic: how often the library has checked whether memory is writable */
 static unsigned nr_probes;
 
@@ -330,6 +329,7 @@ static void reads_that_waited_probe_their_array_once(void **state)
 	end();
 }
 
+/* Linux 7.1: once a buffer has fewer than min_left bytes left, it counts as used up. */
 static void a_buffer_with_too_little_left_is_used_up(void **state)
 {
 	const struct io_uring_buf *buf;

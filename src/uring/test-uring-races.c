@@ -164,8 +164,8 @@ static void open_three(void)
 {
 	client_open(&three.client, 8, (struct io_uring_params){ 0 });
 	/*
-	 * The unknown descriptor must be below the known one: the library searches from
-	 * the lowest on.
+	 * The library searches for other descriptors from the lowest on. The unknown
+	 * descriptor must be below the known one, so that the search reaches it first.
 	 */
 	three.unseen = dup(three.client.fd);
 	three.known = dup(three.client.fd);

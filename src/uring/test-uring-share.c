@@ -78,7 +78,10 @@ static int submit_in_child(void)
 	if (enter(&client, tell(&client), 2) != 2 || !is_next(2, 0) ||
 	    !is_next(3, 0))
 		return 1;
-	/* The child has registered buffers, but no registered files. */
+	/*
+	 * The child can use the parent's registered buffers, but not its registered
+	 * files.
+	 */
 	sqe = put_rw(&client, IORING_OP_READ_FIXED, file, buffer, SIZE, SIZE,
 		     4);
 	sqe->buf_index = 0;

@@ -232,8 +232,8 @@ static bool receive_beside(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * Receive until `bytes` bytes, or the end of the stream, have arrived. by_caller: this
- * thread waits; otherwise the library's fallback thread receives.
+ * Receive until `bytes` bytes, or the end of the stream, have arrived. If `by_caller`
+ * is set, this thread waits; otherwise the library's fallback thread receives.
  */
 static void receive_all(int bytes, bool by_caller)
 {

@@ -367,8 +367,8 @@ static bool count_asked(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * Let many receives complete, then write more to every second socket. is_last: the
- * other sockets get no more data.
+ * Let many receives complete, then write more to every second socket. If `is_last` is
+ * set, the other sockets get no more data.
  * Return: how many system calls queried whether sockets have more data.
  */
 static unsigned ask_many(int fds[MANY][2], bool is_last)

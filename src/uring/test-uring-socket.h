@@ -97,8 +97,8 @@ static inline void await_unread(const struct uring *of, uint32_t nr)
 }
 
 /*
- * Cancel all requests on fd. Check that this cancels the request user_data; if
- * user_data is 0, that it cancels none.
+ * Cancel all requests on fd. Check that this cancels the request with this user_data,
+ * or no request if user_data is 0.
  */
 static inline void cancel_on(int fd, uint64_t user_data)
 {

@@ -181,7 +181,10 @@ static void step_receives(uint64_t which, unit_step_fn *intruder,
 struct outcome {
 	unsigned nr;
 	struct io_uring_cqe cqes[NR + 2];
-	/* index: a user_data; value: the position of its completion, from 1; 0: none */
+	/*
+	 * index: a user_data; value: the position of its completion, from 1 on; 0: no
+	 * completion
+	 */
 	unsigned place[CANCEL + 1];
 };
 

@@ -46,7 +46,8 @@ static void put_file_op(void)
 	uint8_t op = ops[any(NR_ELEMENTS(ops))];
 	bool is_fixed = any(2);
 	bool is_write = op == IORING_OP_WRITE || op == IORING_OP_WRITE_FIXED;
-	uint32_t which = any(2); /* use 0: the file; 1: an end of the pipe */
+	uint32_t which =
+		any(2); /* 0: use the file; 1: use an end of the pipe */
 	int fd = which ? ends[is_write] : file;
 
 	if (is_fixed)

@@ -124,7 +124,10 @@ static void what_was_looked_up_as_a_ring_is_looked_up_again(void **state)
 	close_pipe();
 }
 
-/* A request behind a drain starts late, and then looks up its file again. */
+/*
+ * A request after a drain starts only when the drain is complete, and then looks up its
+ * file again.
+ */
 static void what_starts_later_is_looked_up_again(void **state)
 {
 	int fd = polled_ring(), others[2];

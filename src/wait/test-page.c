@@ -135,8 +135,8 @@ static long reap_one(void *arg)
 }
 
 /*
- * The page of a later read may arrive long before that of an older read. A waiter that
- * sleeps must find out.
+ * The page of a later read may arrive long before that of an older read. A thread that
+ * sleeps until a read completes must notice the later read's page.
  */
 static void a_sleeping_waiter_looks_again(void **state)
 {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads of a file on a device that refuses RWF_NOWAIT, simulated by a hook. Each test
- * has its own device, since the library remembers what it has learnt about a device.
+ * Reads of a file on a device that refuses RWF_NOWAIT, simulated by a hook. Once enough
+ * reads by workers were fast, the library trusts the device: the submitting thread
+ * executes its reads (trust.h). Each test has its own device, since the library
+ * remembers what it has learnt about a device.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -15,7 +17,10 @@
 
 enum {
 	SIZE = 512,
-	/* number of fast reads in a row after which the library first trusts a device */
+	/*
+	 * number of fast reads in a row after which the library first trusts a device
+	 * (trust.h)
+	 */
 	FIRST = 64,
 	OVERLAYFS = 0x794c7630,
 	FUSE = 0x65735546,
@@ -151,8 +156,8 @@ static void with_never_block_reads_are_left_to_workers(void **state)
 }
 
 /*
- * A thread that was only preempted has not slept, so its slow read must not end the
- * trust.
+ * A thread that was only preempted has not slept in its read. So this slow read must
+ * not end the library's trust in the device.
  */
 static void slow_reads_that_did_not_sleep_do_not_end_trust(void **state)
 {
@@ -165,7 +170,7 @@ static void slow_reads_that_did_not_sleep_do_not_end_trust(void **state)
 }
 
 /*
- * Make reads sleep until trust ends.
+ * Make reads sleep until the library no longer trusts the device.
  * Return: how many reads the submitting thread had executed by then.
  */
 static unsigned nr_waits(void)
@@ -238,7 +243,10 @@ static void a_new_file_uses_the_trust_in_its_device(void **state)
 		open_another();
 		assert_here(1);
 	}
-	/* When a read of one file has waited, the trust of its device ends, too. */
+	/*
+	 * A read of one file has waited, so the library no longer trusts the file's
+	 * device, either.
+	 */
 	assert_in_range(nr_waits(), 1, 2);
 	open_another();
 	assert_false(is_read_here());

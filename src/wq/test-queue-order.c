@@ -182,8 +182,8 @@ static void hold_workers(struct iocb *reads, unsigned nr, int fd)
 }
 
 /*
- * Submit a chain of writes, and cancel two of them; only one if first and second are
- * equal.
+ * Submit a chain of writes, and cancel writes `first` and `second`; if they are equal,
+ * cancel only one.
  */
 static void cancel_two(unsigned first, unsigned second)
 {

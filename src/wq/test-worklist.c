@@ -55,8 +55,8 @@ static bool cancel(unsigned i)
 }
 
 /*
- * Make a list, and put items 0 to nr - 1 in. turn: how often each slot has been used
- * before.
+ * Make a list, and put items 0 to nr - 1 in. `turn` is how often each slot has been
+ * used before.
  */
 static void start_with(unsigned nr, unsigned turn)
 {

@@ -275,7 +275,7 @@ void result_is_open(const struct iocb *cb);
 long long result_as_asked(const struct io_event *event);
 /*
  * Declares that the poll may or may not report these bits. From now on they are left
- * out of its result.
+ * out of the poll's result.
  */
 void poll_bits_are_open(const struct iocb *cb, uint16_t bits);
 #define PREAD_OF(...) iocb_of(IOCB_CMD_PREAD, __VA_ARGS__)

@@ -74,9 +74,9 @@ void note_written(const char *key, long long nbytes, long long offset,
 		  long long res);
 /*
  * The field .left shows the bytes of the requested range that the result of a write
- * does not count. After this call, a short write prints .left only if some of these
- * bytes are neither zero nor data of a write. A failed write prints .left only then,
- * even without this call.
+ * does not count. A failed write prints .left only if some of these bytes are neither
+ * zero nor data of a write. After this call, a short write prints .left only under this
+ * condition, too.
  */
 void what_is_left_is_open(void);
 

@@ -5,10 +5,10 @@
  * The test cases are compiled with _FILE_OFFSET_BITS=64, as most programs are, so their
  * aio_read() is aio_read64. rows-posix-notice.c tests the functions without 64.
  *
- * Here glibc's own functions are the specification. glibc executes the requests of a
- * descriptor one after another, in a thread. So if a test case first submits a read of
- * an empty pipe, later requests on the pipe wait. Test cases print nothing that depends
- * on when a thread runs.
+ * For these test cases, glibc's own functions are the specification. glibc executes the
+ * requests of a descriptor one after another, in a thread. So if a test case first
+ * submits a read of an empty pipe, later requests on the pipe wait. Test cases print
+ * nothing that depends on when a thread runs.
  */
 #ifndef CONFORM_POSIX_H
 #define CONFORM_POSIX_H

@@ -4,8 +4,9 @@
  * returns (aio_context_t), and the fields that each test case prints about it
  *
  * The call_*() functions watch the ring of each context. When a context is destroyed or
- * the test case ends, ring_note() prints the header and the events of the ring. If the
- * ring did not hold some events that a call returned, it also prints their number.
+ * the test case ends, ring_note() prints the header and the events of the ring. If a
+ * call returned events that the ring did not hold, ring_note() also prints their
+ * number.
  */
 #ifndef CONFORM_RING_H
 #define CONFORM_RING_H
@@ -41,8 +42,8 @@ void ring_moved(aio_context_t from, aio_context_t to);
  */
 long ring_head(aio_context_t ctx);
 /*
- * Records a call that consumed events. head: the ring's head when the call began. nr:
- * what the call returned, a number of events or an error.
+ * Records a call that consumed events. `head` is the ring's head when the call began.
+ * `nr` is what the call returned: a number of events, or an error.
  */
 void ring_reaped(aio_context_t ctx, long head, const struct io_event *events,
 		 long nr);

@@ -2,9 +2,9 @@
 /*
  * Addresses in user space that are not mapped, or that do not allow the access. The
  * kernel fails with EFAULT. By default the library checks such a pointer only in
- * io_setup; in its other functions it faults. With UAIO_STRICT=1 the library checks
- * pointers first. These test cases run twice, without and with UAIO_STRICT=1. With
- * UAIO_STRICT=1 no difference is allowed.
+ * io_setup; its other functions access the memory and raise SIGSEGV. With UAIO_STRICT=1
+ * the library checks pointers first. These test cases run twice, without and with
+ * UAIO_STRICT=1. With UAIO_STRICT=1 no difference is allowed.
  */
 #include <fcntl.h>
 #include <limits.h>

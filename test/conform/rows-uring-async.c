@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests with IOSQE_ASYNC that use what a later request of their submission changes. In
- * the kernel, a worker needs the ring for this, which the submitting thread holds until
- * its call ends.
+ * One request uses what another request of its submission changes. The first of the two
+ * has IOSQE_ASYNC. In the kernel, a worker needs the ring's lock to execute it. The
+ * submitting thread holds this lock until its call ends, so the worker executes the
+ * first request after the second.
  */
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -12,7 +13,8 @@
 #include "uring-places.h"
 
 /*
- * Requests between the two. While they execute, a worker has time to begin too early.
+ * No-ops between the two requests of a test case. While these execute, a worker has
+ * time to begin the first request too early.
  */
 enum { BETWEEN = 4000, GROUP = 6 };
 
@@ -181,8 +183,9 @@ static void selects_a_buffer(void)
 }
 
 /*
- * The first request is to cancel or remove the second. A TIMEOUT_REMOVE is absent: in the
- * kernel, it needs no ring, and finds a later timeout by chance.
+ * The first request is to cancel or remove the second. TIMEOUT_REMOVE is left out: in
+ * the kernel it does not need the ring's lock, and so finds a later timeout only by
+ * chance.
  */
 static void finds_a_request(void)
 {

@@ -121,9 +121,9 @@ static void by_descriptor(void)
 }
 
 /*
- * This test case prints nothing before Linux 6.10. On such kernels a process cannot
- * query whether two descriptors share an open file, so uaio treats the two as different
- * files.
+ * This test case prints nothing before Linux 6.10. On such kernels uaio cannot query
+ * whether two descriptors share an open file (F_DUPFD_QUERY), so uaio treats the two as
+ * different files.
  */
 static void by_duplicate(void)
 {

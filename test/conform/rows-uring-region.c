@@ -163,8 +163,8 @@ static void read_only_description(void)
 }
 
 /*
- * Creates a ring with a memory region for the arguments of waits. With is_given the
- * client allocates the region's memory, otherwise the ring does.
+ * Creates a ring with a memory region for the arguments of waits. If `is_given` is set,
+ * the client allocates the region's memory, otherwise the ring does.
  */
 static struct uring ring_with(int is_given, struct wait **ret_waits)
 {

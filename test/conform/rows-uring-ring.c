@@ -307,8 +307,8 @@ static void many_shots_at_once(void)
 }
 
 /*
- * A multishot request polls an epoll that watches an eventfd and a ring. With is_own,
- * this ring is the request's own ring.
+ * A multishot request polls an epoll that watches an eventfd and a ring. If `is_own` is
+ * set, this ring is the request's own ring.
  */
 static void epoll_with_ring(const char *key, bool is_own)
 {

@@ -21,7 +21,7 @@ enum { RECVSEND_BUNDLE = 1 << 4, SEND_ZC_REPORT_USAGE = 1 << 3 };
 
 enum { GROUP = 6, ENTRIES = 8, PART = 4096, CHUNK = 65536 };
 
-/* Requests between the send and the request that changes its group. */
+/* No-ops between the send and the request that changes the send's buffer group. */
 enum { BETWEEN = 4000 };
 
 static char data[CHUNK], got[CHUNK];
@@ -434,7 +434,10 @@ static void chooses_late(void)
 		sqe = selecting(&ring, fds[0], 0, 0);
 		if (i & 4)
 			sqe->flags |= IOSQE_ASYNC;
-		/* Meanwhile, a worker has time to select a buffer too early. */
+		/*
+		 * While these no-ops execute, a worker has time to select a buffer too
+		 * early.
+		 */
 		for (unsigned k = 0; k < BETWEEN; k++)
 			sqe_of(&ring, IORING_OP_NOP, 2)->flags =
 				IOSQE_CQE_SKIP_SUCCESS;

@@ -599,7 +599,10 @@ static struct io_uring_cqe take_one(struct uring *ring)
 	return cqe;
 }
 
-/* Return: the result of the cancel request. *ret_end: the last completion of its target. */
+/*
+ * Return: the result of the cancel request. *ret_end: the last completion of the
+ * request `target`.
+ */
 static int cancel_one(struct uring *ring, uint64_t target,
 		      struct io_uring_cqe *ret_end)
 {

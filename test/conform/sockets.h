@@ -19,11 +19,14 @@ void send_bytes(int fd, const void *data, size_t len);
 /* Return: an address of the loopback device, with port 0. */
 struct sockaddr_in loopback(void);
 /*
- * Return: a socket that is bound to a free port of the loopback device. *address: its
- * address.
+ * Return: a socket that is bound to a free port of the loopback device. Stores its
+ * address in *address.
  */
 int bound_inet(int type, struct sockaddr_in *address);
-/* Return: a listening TCP socket. flags: for socket(2). *address: its address. */
+/*
+ * Return: a listening TCP socket. `flags` are those of socket(2). Stores its address in
+ * *address.
+ */
 int listening(int flags, struct sockaddr_in *address);
 /* Return: a socket that is connected to the listening socket at this address. */
 int call(const struct sockaddr_in *address);

@@ -138,8 +138,9 @@ static void make_request(struct play *play, const struct step *step)
 }
 
 /*
- * Consumes events. If may_wait, first waits until there is an event. The eventfd may
- * report an event that an earlier call has consumed. Then this call finds no event.
+ * Consumes events. If `may_wait` is set, first waits until there is an event. The
+ * eventfd may report an event that an earlier call has consumed. Then this call finds
+ * no event.
  * Return: false if the wait has timed out.
  */
 static bool take_events(struct play *play, bool may_wait)

@@ -36,10 +36,10 @@ enum {
 	SEMAPHORE = 1 << 8, /* an eventfd with EFD_SEMAPHORE */
 	TIMERFD = 1 << 9,
 	SIGNALFD = 1 << 10,
-	/* a raw terminal; requests on its master or slave */
+	/* a raw terminal: requests are made on its master, or on its slave */
 	PTY_MASTER = 1 << 11,
 	PTY_SLAVE = 1 << 12,
-	FIFO_BOTH = 1 << 13,    /* one descriptor, O_RDWR, that is both ends */
+	FIFO_BOTH = 1 << 13, /* a FIFO: one descriptor, O_RDWR, is both ends */
 	PIPE_SPLICED = 1 << 14, /* a pipe from which data was spliced before */
 	LISTENER = 1 << 15,     /* a listening TCP socket */
 	INOTIFY = 1 << 16,
@@ -54,7 +54,7 @@ enum {
 	RAW_IP = 1 << 22,
 	LINK = 1 << 23,        /* an AF_PACKET socket */
 	TUN = 1 << 24,         /* the program's side of a network device */
-	FUSE_SERVER = 1 << 25, /* a mounted FUSE server that answers nothing */
+	FUSE_SERVER = 1 << 25, /* a file of a FUSE server that never answers */
 	USERFAULT = 1 << 26,
 	EPOLL = 1 << 27,
 	MQUEUE = 1 << 28,
@@ -122,18 +122,18 @@ enum verb {
 	END,            /* prints the result of request nr */
 	END_SIGN,       /* as END, but prints "some" for a number of bytes */
 
-	/* Steps on the other end, peer */
+	/* Steps on the other end, `peer` */
 	PUT,        /* writes nr bytes, or calls put() with nr */
-	TAKE,       /* reads nr bytes or records from peer */
-	TAKE_ALL,   /* reads what peer has now */
+	TAKE,       /* reads nr bytes or records from `peer` */
+	TAKE_ALL,   /* reads what `peer` has now */
 	DRAIN,      /* reads from `peer` all that was written to `own` */
 	HOLDS,      /* waits until nr bytes can be read from `peer`, a pipe */
-	CLOSE_PEER, /* closes peer; RESET first sets SO_LINGER to 0 */
+	CLOSE_PEER, /* closes `peer`; RESET first sets SO_LINGER to 0 */
 	OPEN_PEER,  /* opens the other end of a FIFO again */
 	SHUT_PEER,  /* nr is shutdown(2)'s how */
 	RESET,
 
-	/* Steps on this end, own */
+	/* Steps on this end, `own` */
 	FILL,      /* writes to `own` until it has no room */
 	PUT_BACK,  /* writes nr bytes to `own`, not by a request */
 	SHUT_OWN,  /* nr is shutdown(2)'s how */

@@ -222,8 +222,8 @@ static void each_process_has_its_own_file(void **state)
 	uaio_check_files_read(&place.files, false);
 	append(&place, "17", REPORT);
 	/*
-	 * files.c keeps the processes 1041 and 17 in the same hash bucket, but their
-	 * reports apart
+	 * files.c keeps the processes 1041 and 17 in the same hash bucket, but must not
+	 * mix up their reports
 	 */
 	append(&place, "1041", REPORT REPORT);
 	append(&place, "17.changes", REPORT);

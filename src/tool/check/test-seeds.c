@@ -72,8 +72,8 @@ static void what_is_needed_is_left(void **state)
 		assert_int_equal(shrink(&needed, items), nr);
 		assert_memory_equal(items, all, nr * sizeof(*items));
 		/*
-		 * If only one change is needed, each run that fails halves the list, so
-		 * few runs suffice.
+		 * If only one change is needed, each run that fails halves the list of
+		 * changes, so few runs suffice.
 		 */
 		assert_true(nr > 1 ? needed.nr_asked < 200
 				   : needed.nr_asked <= 20);
@@ -195,8 +195,8 @@ static void the_text_names_what_is_chosen(void **state)
 	uaio_changes_sort(&changes);
 	uaio_changes_unite(&changes);
 	/*
-	 * After uniting, the changes are of requests 3, 4, 8 and 11 for the first
-	 * fault, and of request 5 for the second.
+	 * The changes of all processes are united: those of requests 3, 4, 8 and 11 for
+	 * the first fault, and that of request 5 for the second.
 	 */
 	assert_int_equal(changes.nr, 5);
 	assert_int_equal(changes.all[1].pid, 2);
@@ -272,14 +272,14 @@ static void each_seed_has_faults_that_can_be_asked_for(void **state)
  */
 struct made_up {
 	unsigned nr_requests;
-	/* numbers of the requests whose change makes the command fail; 0: none */
+	/* numbers of the requests whose change makes the command fail; 0: no request */
 	uint64_t needs[2];
 	struct uaio_seeds_outcome fails; /* how it fails */
 	uint64_t plain_reports;
 	unsigned
 		/* if not 0: the command fails only in the run with this number */
 		only_once;
-	unsigned stopped; /* the run in which a signal arrives; 0: none */
+	unsigned stopped; /* the run in which a signal arrives; 0: no run */
 	/*
 	 * if not 0: even without faults, the command fails in the run with this number
 	 */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the findings about made-up machines */
+/* Tests the findings of `uaio doctor` about made-up machines */
 #undef NDEBUG
 #include "tool/doctor/machine.h"
 
@@ -160,7 +160,8 @@ static void test_quota(void **state)
 	machine.aio_nr = 65535;
 	expect(&machine, "fs.aio-max-nr", UAIO_PASS, NULL, "65535");
 	/*
-	 * One event was left, but io_setup() fails: another process has just used it.
+	 * One event of the quota was left, but io_setup() fails, because another
+	 * process has just used this event.
 	 */
 	machine.answers.aio_error = EAGAIN;
 	expect(&machine, "fs.aio-max-nr", UAIO_WARN, "quota", "used up");
