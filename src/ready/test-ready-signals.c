@@ -249,8 +249,8 @@ static void a_process_that_was_stopped_ends_its_sleep(void **state)
 		_exit(be_stopped());
 	}
 	/*
-	 * Before this byte arrives, the child may sleep for other reasons than
-	 * io_getevents.
+	 * The child writes this byte just before it sleeps in io_getevents. Earlier it
+	 * may sleep for other reasons.
 	 */
 	assert_int_equal(read(asleep[0], &told, 1), 1);
 	await_child(pid, 'S');
@@ -309,7 +309,7 @@ static bool has_jumped(void *arg)
 /*
  * One of two threads leaves its sleep by siglongjmp(). The other thread begins to wait
  * before the first one (BEFORE), after it (AFTER), or only after the jump (ALONE).
- * After the jump the first thread waits again, or never.
+ * After the jump the first thread waits again, or does not.
  */
 enum { ALONE, BEFORE, AFTER, NR_PLACES };
 

@@ -336,8 +336,8 @@ static void a_stream_that_a_caller_tried_is_watched_again(void **state)
 
 /*
  * The data for an older read has arrived, but the thread that executes this read is
- * stopped before its read call. Then a younger read is submitted. It must get the data
- * that follow those of the older read.
+ * stopped before its read call. Then a younger read is submitted, which must get the
+ * data that follow those of the older read.
  */
 static struct {
 	/* atomic: the only thread that the hook does not stop */

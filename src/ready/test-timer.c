@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Timers expire, whichever thread completes them. It may be a thread that sleeps in the
- * queue's epoll, one that slept before the first timer was set, or the fallback thread.
- * In tests of a sleeping thread the fallback thread is stopped.
+ * Timers expire, whichever thread completes them: one that sleeps in the queue's epoll,
+ * one that slept before the first timer was set, or the fallback thread. In tests of a
+ * sleeping thread the fallback thread is stopped.
  */
 #undef NDEBUG
 #include "ready/timer.h"
@@ -68,7 +68,7 @@ static struct uaio_ready *ready_of(uint64_t of)
 	return &uaio_ctx_find(of)->queue.group.ready;
 }
 
-/* Close the queue. It must have no timers and no parked requests left. */
+/* Close the queue, which must have no timers and no parked requests left. */
 static void close_queue(void)
 {
 	assert_true(load_relaxed(&ready_of(handle)->next_ns) == UAIO_FOREVER);
@@ -272,8 +272,8 @@ static long reap_timer(void *arg)
 
 /*
  * A thread sleeps, and then a timer is set that expires in 1 ms. `first`: user_data of
- * a timer that was set before the sleep and expires much later. If `first` is 0, no
- * timer was set, so the thread does not sleep as the leader.
+ * a timer that was set before the sleep and expires much later. If `first` is 0, there
+ * is no such timer, so the thread does not sleep as the leader.
  */
 static void end_while_asleep(uint64_t first)
 {

@@ -448,8 +448,8 @@ static void a_masked_wait_works_without_a_descriptor(void **state)
 	assert_int_equal(unit_thread_join(&thread), 1);
 	handle_signal(0);
 	/*
-	 * Without an eventfd the waiter sleeps for short slices. The signal is
-	 * unblocked only within a slice, and must be delivered there.
+	 * The hook refuses eventfds, so the waiter sleeps for short slices. The signal
+	 * is unblocked only within a slice, and must be delivered there.
 	 */
 	block(SIGUSR1);
 	unit_thread_start(&thread, get_events, &waiting);

@@ -17,15 +17,15 @@ enum {
 	FIRST = UAIO_SAMPLE_FIRST,
 	NR_RUNS = 4096,
 	/*
-	 * The sampler times one submission of each run of EVERY submissions. This is
-	 * the expected number of runs in which it chooses a given position.
+	 * the expected number of runs (of EVERY submissions each) whose timed
+	 * submission has a given position
 	 */
 	SHARE = NR_RUNS / EVERY,
 };
 
 /*
  * Put the thread into the state after its first UAIO_SAMPLE_FIRST submissions. No tool
- * reads its block of statistics.
+ * reads the thread's block of statistics.
  */
 static void begin_late(struct uaio_live_block *block)
 {

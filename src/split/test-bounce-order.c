@@ -407,7 +407,7 @@ a_write_of_a_part_waits_for_one_that_is_executed_inline(void **state)
 	unit_gate_await_key(4);
 	/*
 	 * This write changes only a part of a block, so it reads the block first. If
-	 * it did not wait for the inline write, it would read the block now.
+	 * the write did not wait for the inline write, it would read the block now.
 	 */
 	write_part(10, 4 * SIZE + 200);
 	memcpy(test.expected + 4 * SIZE, inliner.data, sizeof(inliner.data));

@@ -506,8 +506,8 @@ static bool refuse_memory(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * Runs in a child: in this process the library would reuse memory that earlier tests
- * have allocated.
+ * Runs in a child. In this process the library would reuse memory that earlier tests
+ * have allocated, so the hook would have no call to refuse.
  */
 static int without_memory(void)
 {

@@ -327,7 +327,7 @@ static bool is_updated(struct uaio_uring *ring)
 
 /*
  * A poll completes while a thread updates it. Before the update ends, another request
- * may reuse the poll's note (note.h). The library hides the cancelled completion of a
+ * may reuse the poll's note (note.h). The library hides the -ECANCELED completion of a
  * poll that is updated, but must not hide that of the other request.
  */
 static void a_poll_that_ends_while_it_is_updated(void **state)

@@ -153,7 +153,8 @@ static int any_fd(struct dice *dice)
 }
 
 /*
- * Return: a number that submissions may use as an address: never that of mapped memory.
+ * Return: a number that submissions may use as an address, but never the address of
+ * mapped memory.
  */
 static uint64_t any_number(struct dice *dice)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits for futexes: each wait ends once, whatever happens at the same time. It ends by
- * a wake-up, which the waker counts, or by a cancellation.
+ * Waits for futexes: each wait ends once, whatever happens at the same time. A wait
+ * ends by a wake-up, which the waker counts, or by a cancellation.
  */
 #undef NDEBUG
 #include <linux/futex.h>

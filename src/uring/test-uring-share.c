@@ -432,8 +432,8 @@ static void one_overflow_does_not_hide_another(void **state)
 }
 
 /*
- * In a child: post to the parent's ring. The parent forked while its workers posted,
- * and the child must not overwrite their posts.
+ * In a child: post to the parent's ring. The parent forked while its workers posted
+ * completions, and the child must not overwrite these.
  */
 static int post_at_once(void)
 {

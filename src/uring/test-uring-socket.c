@@ -141,8 +141,8 @@ static void a_receive_of_many_shots_is_cancelled_by_its_number(void **state)
 
 /*
  * If few descriptors are available, the library makes no duplicate of the descriptor of
- * a multishot receive. Then it checks before each receive that the descriptor still
- * refers to the same socket.
+ * a multishot receive. Then the library checks before each receive that the descriptor
+ * still refers to the same socket.
  */
 static void
 a_receive_of_many_shots_without_a_number_of_its_own_asks(void **state)

@@ -338,8 +338,8 @@ static void in_a_chain_a_timeout_counts_from_its_start(void **state)
 static struct uaio_sink sink;
 
 /*
- * Called instead of uaio_uring_sink.starts(). It also posts the completion that the
- * timeout counts, before the timeout waits and can be cancelled.
+ * Called instead of uaio_uring_sink.starts(). This function also posts the completion
+ * that the timeout counts, before the timeout waits and can be cancelled.
  */
 static void start_and_complete(struct uaio_queue *queue,
 			       const struct uaio_sqe *sqe)

@@ -191,7 +191,7 @@ static void an_extending_write_waits_for_a_read_over_the_end(void **state)
 
 /*
  * The test's gate stops direct requests. The following requests must complete
- * meanwhile, so they do not wait for the direct ones.
+ * meanwhile: they must not wait for the direct requests.
  */
 static void other_requests_do_not_wait_for_direct_ones(void **state)
 {

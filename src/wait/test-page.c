@@ -212,9 +212,9 @@ static void if_starting_pages_does_not_help_each_read_has_a_worker(void **state)
 	cold_hold(cold_bits(NR_PAGES));
 	submit_some(NR);
 	/*
-	 * MAX_FUTILE times a worker completes the oldest read, and the library tries
-	 * the other reads without success. Then it queues each of the other reads for
-	 * a worker of its own.
+	 * A worker completes the oldest read, and then the library tries the other
+	 * reads without success. After MAX_FUTILE such tries, the library queues each
+	 * of the other reads for a worker of its own.
 	 */
 	cold_let(cold_bits(MAX_FUTILE));
 	cold_await_blocked(NR - MAX_FUTILE);
@@ -229,8 +229,8 @@ static void if_starting_pages_does_not_help_each_read_has_a_worker(void **state)
 	}
 	assert_int_equal(cold_count(&cold.nr_advised), nr_advised);
 	/*
-	 * After SKIPS reads by workers, the library again starts to read a page early
-	 * (posix_fadvise).
+	 * After SKIPS reads by workers, the library again calls posix_fadvise() for a
+	 * page that a read waits for.
 	 */
 	submit(0);
 	assert_reaped(1, cold_bit(0));

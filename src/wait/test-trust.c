@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads of a file on a device that refuses RWF_NOWAIT, simulated by a hook. Once enough
- * reads by workers were fast, the library trusts the device: the submitting thread
- * executes its reads (trust.h). Each test has its own device, since the library
- * remembers what it has learnt about a device.
+ * Reads of a file on a device that refuses RWF_NOWAIT, simulated by a hook. After
+ * enough fast reads by workers, the library trusts the device: then the submitting
+ * thread executes the reads (trust.h). Each test has its own device, since the library
+ * remembers what it has learnt.
  */
 #undef NDEBUG
 #include <errno.h>

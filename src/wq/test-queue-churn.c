@@ -21,8 +21,8 @@ enum {
 	NR_PLACEMENTS = 3,
 	NR_SETTINGS = 13,
 	/*
-	 * The number of items for one setting (struct setting: the limits) and one
-	 * placement. All combinations of a setting and a placement have a million items
+	 * The number of items for one setting (struct setting: the limits) with one
+	 * placement. All pairs of a setting and a placement have a million items
 	 * together.
 	 */
 	NR_ITEMS = 1000000 / (NR_PLACEMENTS * NR_SETTINGS) / 4 * 4 + 4,

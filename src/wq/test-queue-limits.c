@@ -126,8 +126,8 @@ static unsigned meet_the_helper(unsigned n)
 	for (unsigned i = 0; i < NR_ELEMENTS(helped.items); i++)
 		helped.items[i].work.may_block = true;
 	/*
-	 * The library may create one thread if n is 0: the manager. Later the manager
-	 * exists already.
+	 * In the first round (n is 0) the library may create one thread: the manager.
+	 * In later rounds the manager exists already.
 	 */
 	unit_allow_threads(n == 0);
 	items_queue(&helped.held, 1);

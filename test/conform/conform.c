@@ -4,8 +4,8 @@
  * conform --list [group | row]...
  * conform --differences | --library
  *
- * Prints a line for each test case: its group, its name and its fields, separated by
- * tabs. Each test case runs in its own process and its own new directory, with a
+ * Prints a line for each test case (row): its group, its name and its fields, separated
+ * by tabs. Each test case runs in its own process and its own new directory, with a
  * deadline. When a test case ends, conform removes the files in that directory.
  *
  * --raw makes the test cases call syscall(2) instead of libaio's functions. --calls is

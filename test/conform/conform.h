@@ -2,14 +2,15 @@
 /*
  * conform: each test case shows one behaviour of the kernel or the library
  *
- * A test case is a struct row. It makes calls as any client would, and prints (notes)
- * what it observes as key=value fields. The kernel answers when conform runs alone, the
- * library when it runs under `uaio run --`; compare.py compares the fields. A test case
- * states no expectation: the kernel is the specification. So a test case must print the
- * same in every run: no addresses, no times, nothing that depends on a race.
+ * A test case is a struct row. A test case makes calls as any client would, and prints
+ * (notes) what it observes as key=value fields. The kernel answers when conform runs
+ * alone, the library when it runs under `uaio run --`; compare.py compares the fields.
+ * A test case states no expectation: the kernel is the specification. So a test case
+ * must print the same in every run: no addresses, no times, nothing that depends on a
+ * race.
  *
- * Test cases call libaio's functions or syscall(2). Both return a count or a negative
- * errno.
+ * Test cases use the call_*() functions, which call libaio's functions or syscall(2).
+ * All return a count or a negative errno.
  */
 #ifndef CONFORM_H
 #define CONFORM_H
@@ -375,8 +376,8 @@ bool is_kernel_of_6_9(void);
 bool is_kernel_of_6_10(void);
 bool is_kernel_of_6_18(void);
 /*
- * Ends the test case as skipped if is_kernel is false. `version` is the kernel version
- * that the test case needs.
+ * Ends the test case as skipped if `is_kernel` is false. `version` is the kernel
+ * version that the test case needs.
  */
 void need_kernel_of(bool is_kernel, const char *version);
 /* From now on, counts each SIGPIPE in nr_sigpipe. */

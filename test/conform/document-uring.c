@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* io_uring in doc/differences.md: one table of each operation, flag and call */
+/* io_uring in doc/differences.md: one table of all operations, flags and calls */
 #include <stdio.h>
 
 #include "document.h"

@@ -62,9 +62,9 @@ static void print_text(const char *text)
 }
 
 /*
- * Return: whether the document shows this pair of fields. It leaves out the fields of
- * kernel AIO's ring and of an event's data, because these only repeat the results of
- * other fields.
+ * Return: whether the document shows this pair of fields. The document leaves out the
+ * fields of kernel AIO's ring and of an event's data, because these only repeat the
+ * results of other fields.
  */
 static bool is_told(const struct pair *pair)
 {

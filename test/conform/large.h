@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test data in which each word shows its file offset and its writer. It is for requests
- * so large that the library may execute them in segments.
+ * Test data in which each word shows its file offset and its writer. The data is for
+ * requests so large that the library may execute them in segments.
  *
  * Each word of the data contains its offset in the file and a "hand", which is the
  * number of the write that wrote it. So misplaced data is recognised anywhere. Test

@@ -174,8 +174,8 @@ static void cancel_ready_poll(void)
 }
 
 /*
- * When a direct read is cancelled, it may be queued or running. In both cases it must
- * have one event.
+ * When a direct read is cancelled, the read may be queued or running. In both cases it
+ * must have one event.
  */
 static void cancel_direct_reads(void)
 {

@@ -2,9 +2,9 @@
 /*
  * Every operation on every kind of file, with every flag and every mistake
  *
- * There is a test case for each operation and kind of file. It makes a valid request,
- * and then the same request with one member changed at a time. It makes each request
- * without and with an eventfd, and prints the results. Files whose data a read
+ * There is a test case for each operation and kind of file. The test case makes a valid
+ * request, and then the same request with one member changed at a time. It makes each
+ * request without and with an eventfd, and prints the results. Files whose data a read
  * consumes, such as pipes, are reopened for each request. No request can wait: there is
  * data to read and room to write.
  */
@@ -301,8 +301,8 @@ static void apply(const struct change *change, struct iocb *cb)
 }
 
 /*
- * Makes a request and prints its result. Waits for the event, except that of a poll that
- * does not complete at once.
+ * Makes a request and prints its result. Waits for the event, unless the request is a
+ * poll that does not complete at once.
  * Return: whether there was an event.
  */
 static bool try_request(const char *key, aio_context_t ctx, struct iocb *cb)

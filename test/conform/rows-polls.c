@@ -3,9 +3,9 @@
  * IOCB_CMD_POLL on every kind of file that can block: its result at once, and
  * after something happens to the file.
  *
- * Each test case is for one kind of file and one event that happens to it. It has a
- * field for each mask of a poll, and polls a new file for each mask. It cancels a poll
- * that has not completed.
+ * Each test case is for one kind of file and one event that happens to it. The test
+ * case has a field for each mask of a poll, and polls a new file for each mask. It
+ * cancels a poll that has not completed.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -22,8 +22,8 @@ enum { MOMENT_MS = 1000 };
 
 /*
  * Prints the request's state once the request is complete, or after a second in which
- * all other threads sleep. It is for requests that complete at once in glibc but never
- * in the library, or the reverse.
+ * all other threads sleep. This function is for requests that complete at once in glibc
+ * but never in the library, or the reverse.
  */
 static void note_soon(const char *key, const struct aiocb *cb)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One request uses what another request of its submission changes. The first of the two
- * has IOSQE_ASYNC. In the kernel, a worker needs the ring's lock to execute it. The
- * submitting thread holds this lock until its call ends, so the worker executes the
- * first request after the second.
+ * One request uses what another request of its submission changes; the first of the two
+ * has IOSQE_ASYNC. In the kernel, the worker that executes it needs the ring's lock,
+ * which the submitting thread holds until its call ends.
  */
 #include <fcntl.h>
 #include <sys/socket.h>

@@ -170,8 +170,8 @@ static void with_flags(void)
 }
 
 /*
- * The data that a receive with MSG_WAITALL requests arrives in two parts. The second
- * time, more data arrives than the receive requests.
+ * The data that a receive with MSG_WAITALL requests arrives in two parts. For the
+ * second receive, more data arrives than it requests.
  */
 static void all_in_parts(void)
 {

@@ -519,7 +519,8 @@ static void copied(void)
 	REQUIRE(pread(files[1], buf, 2, 5000) == 2);
 	note("copied", buf[0] * 256 + buf[1]);
 	/*
-	 * The pipe has no reader, so the splice fails. It must not raise SIGPIPE.
+	 * The pipe has no reader, so the splice fails. The splice must not raise
+	 * SIGPIPE.
 	 */
 	close(ends[0]);
 	splice_of(&ring, files[0], 0, ends[1], -1, 100);

@@ -276,9 +276,9 @@ static struct io_uring_sqe *removes(struct uring *ring, int group)
 }
 
 /*
- * Two kinds of requests start only at the end of their submission: the second request of
- * a chain, and the first request submitted once a drain is complete. The requests
- * submitted after this first one start at once.
+ * Two kinds of requests start only at the end of their submission. One is the second
+ * request of a chain. The other is the first request that is submitted once a drain is
+ * complete; the requests submitted after this one start at once.
  */
 static void starts_at_the_end(void)
 {
@@ -293,8 +293,8 @@ static void starts_at_the_end(void)
 		struct io_uring_sqe *sqe = sqe_of(&ring, IORING_OP_NOP, -1);
 
 		/*
-		 * In the second round, this no-op has a mistake and is refused. It must
-		 * still act as a drain for the next submission.
+		 * In the second round, this no-op has a mistake and is refused.
+		 * Nevertheless the no-op must act as a drain for the next submission.
 		 */
 		if (is_refused)
 			sqe->rw_flags = 1 << 30;

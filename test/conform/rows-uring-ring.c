@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A ring that another ring, or an epoll, polls. The polled ring is readable while it
- * has completions that its client has not consumed, or that have overflowed. It is
- * writable while it has room for submissions.
+ * has completions that its client has not consumed, or that have overflowed. The polled
+ * ring is writable while it has room for submissions.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,8 +54,8 @@ static void nop(struct uring *ring)
 struct way {
 	void (*submit)(void);
 	void (*end)(void);
-	uint32_t
-		nr; /* completions of the second ring after submit() and end() */
+	/* how many completions the second ring has after submit() and end() */
+	uint32_t nr;
 };
 
 static void submit_nop(void)
@@ -153,7 +153,7 @@ static void by_request(void)
 	}
 	/*
 	 * Here this thread may sleep in io_uring_enter on the first ring. The poll of
-	 * the second ring must wake it.
+	 * the second ring must wake the thread.
 	 */
 	note_cqes("told", &first, 1);
 	note_cqes("second", &second, way->nr);

@@ -40,8 +40,8 @@ void register_op_buffer(const struct uring *ring);
 /* Return: an SQE that contains the valid request of this operation. */
 struct io_uring_sqe uring_op_sqe(const struct uring_op *op);
 /*
- * If the operation returned a descriptor, closes it and sets res to 0, because its
- * number may differ from run to run.
+ * If the operation returned a descriptor, closes it and sets res to 0, because the
+ * descriptor's number may differ from run to run.
  */
 void forget_opened(const struct uring_op *op, struct io_uring_cqe *cqe);
 

@@ -267,8 +267,8 @@ static void each_seed_has_faults_that_can_be_asked_for(void **state)
 /* The search */
 
 /*
- * A made-up command that makes nr_requests requests. It fails if all requests in
- * `needs` are changed.
+ * A made-up command that makes nr_requests requests. The command fails if all requests
+ * in `needs` are changed.
  */
 struct made_up {
 	unsigned nr_requests;
