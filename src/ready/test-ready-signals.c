@@ -137,8 +137,8 @@ static void a_signal_that_is_not_handled_ends_no_sleep(void **state)
 		put_text("x");
 		assert_int_equal(unit_thread_join(&thread), 1);
 		/*
-		 * If only the mask of the wait blocks the signal, it is delivered after
-		 * the wait.
+		 * A signal that only the mask of the wait blocks is delivered after the
+		 * wait.
 		 */
 		assert_int_equal(load_relaxed(&nr_signals), i);
 	}

@@ -25,8 +25,8 @@
 #include "unit.h"
 
 /*
- * A pipe: reading end, writing end. Hooks load these atomically, as a thread of the
- * library may still be in a hook when the next test sets them.
+ * The descriptors of a pipe: reading end, writing end. Hooks load them atomically, as a
+ * thread of the library may still be in a hook when the next test sets them.
  */
 static int ends[2];
 static uint64_t handle;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Timers expire, whichever thread completes them: one that sleeps in the queue's epoll,
- * one that slept before the first timer was set, or the fallback thread. In tests of a
- * sleeping thread the fallback thread is stopped.
+ * Timers expire, whichever thread completes them. This thread may sleep in the queue's
+ * epoll, may have slept before the first timer was set, or may be the fallback thread.
+ * In tests of a sleeping thread the fallback thread is stopped.
  */
 #undef NDEBUG
 #include "ready/timer.h"

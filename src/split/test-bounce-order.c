@@ -343,8 +343,8 @@ static void later_requests_wait_for_a_misaligned_write(void **state)
 }
 
 /*
- * A hook stops a write, and a later write waits for it. When the later write is
- * cancelled, requests after it must start.
+ * A hook stops a write, and a later write waits for it. The later write is cancelled.
+ * Requests that are submitted after that must start.
  */
 static void cancelling_a_waiting_write_starts_later_requests(void **state)
 {

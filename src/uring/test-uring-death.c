@@ -312,8 +312,8 @@ static pid_t run_until_trap(pid_t child)
 		if (WSTOPSIG(status) == SIGTRAP && !(status >> 16))
 			return tid;
 		/*
-		 * A new thread stops, or a thread reports that it has created one: go
-		 * on.
+		 * Either a new thread, which has stopped, or a thread that reports the
+		 * creation of a thread: go on.
 		 */
 		go(tid, PTRACE_CONT);
 	}

@@ -144,8 +144,7 @@ static void places_change_while_they_are_used(void **state)
  */
 
 static struct uring sender;
-static int
-	target; /* atomic: a descriptor that is sometimes the descriptor of a ring */
+static int target; /* atomic: a descriptor that is sometimes a ring's */
 
 static long send_all_the_time(void *arg)
 {

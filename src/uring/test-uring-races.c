@@ -97,7 +97,7 @@ static void what_threads_submit_side_by_side_completes(void **state)
 
 /* Rings are made and closed while other threads use their descriptors */
 
-static int named; /* atomic: a descriptor that is sometimes a ring */
+static int named; /* atomic: a descriptor that is sometimes a ring's */
 static uint32_t is_over;
 
 static long name_it(void *arg)

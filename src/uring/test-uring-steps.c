@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * While a thread executes a system call on a ring, it is stopped after each
- * instruction. Each time a second thread looks at the ring's memory.
+ * While a thread executes a system call on a ring, the test stops this thread after
+ * each instruction. Each time, a second thread checks the ring's memory.
  */
 #undef NDEBUG
 #include <fcntl.h>

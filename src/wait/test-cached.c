@@ -184,7 +184,8 @@ static void a_read_of_0_bytes_returns_0_anywhere(void **state)
 }
 
 /*
- * fstat() reports no size for a device. So only a read that may block finds its end.
+ * fstat() reports no size for a device. So only a read that may block finds the
+ * device's end.
  */
 static void a_read_that_may_block_finds_the_end_of_a_device(void **state)
 {

@@ -14,12 +14,12 @@
  * thread makes a plain system call in place of each request.
  *
  * --list prints a line for each intended difference that a test case shows. The line
- * has the group, the test case, the difference, and two environment variables: one
- * removes the difference, and without the other the difference does not exist. The next
- * field names the only file system on which the test case shows the difference, or is
- * empty. Then follow pairs of fields: first what the kernel gives, then what uaio
- * gives. --differences prints doc/differences.md. --library prints the path of the
- * library that answers, so that the caller can check it.
+ * has the group, the test case, the difference, and two environment variables. The
+ * first variable removes the difference; without the second the difference does not
+ * exist. The next field names the only file system on which the test case shows the
+ * difference, or is empty. Then follow pairs of fields: first what the kernel gives,
+ * then what uaio gives. --differences prints doc/differences.md. --library prints the
+ * path of the library that answers, so that the caller can check it.
  */
 #include <dlfcn.h>
 #include <errno.h>

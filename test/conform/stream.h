@@ -9,9 +9,9 @@
  * --calls, the library executes the requests, and their events must have the results of
  * these calls.
  *
- * With --calls, the test case waits after each step that may let a call return, until
- * each thread sleeps in a call or has made all its calls. Without --calls the test case
- * waits only in the step END, until a request is complete.
+ * With --calls, the test case waits after each step that may let a call return. This
+ * wait ends when each thread sleeps in a call or has made all its calls. Without
+ * --calls the test case waits only in the step END, until a request is complete.
  */
 #ifndef STREAM_H
 #define STREAM_H

@@ -195,8 +195,8 @@ static void the_text_names_what_is_chosen(void **state)
 	uaio_changes_sort(&changes);
 	uaio_changes_unite(&changes);
 	/*
-	 * The changes of all processes are united: those of requests 3, 4, 8 and 11 for
-	 * the first fault, and that of request 5 for the second.
+	 * Once united, the changes of all processes are those of requests 3, 4, 8 and
+	 * 11 (first fault) and of request 5 (second fault).
 	 */
 	assert_int_equal(changes.nr, 5);
 	assert_int_equal(changes.all[1].pid, 2);
