@@ -220,8 +220,8 @@ static void close_the_ring(void)
 
 	become_user();
 	/*
-	 * A low limit, so that the library searches few descriptors for another
-	 * descriptor of the ring.
+	 * A low limit, so that there are fewer steps: the library searches few
+	 * descriptors for another descriptor of the ring.
 	 */
 	(void)setrlimit(RLIMIT_NOFILE, &few);
 	begin_steps();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Multishot receives: how many recv() calls they take, and that no receive leaves data,
- * or the end of the stream, in its socket.
+ * Multishot receives: how many recvfrom() calls they take, and that no receive leaves
+ * data, or the end of the stream, in its socket.
  */
 #include <sys/syscall.h>
 

@@ -102,8 +102,8 @@ static void what_is_not_the_clients_to_write_is_not_read(void **state)
 		for (unsigned j = 0; j < NR_ELEMENTS(ours); j++)
 			store_relaxed(sq_word(&client, ours[j]), 0xdeadbeef);
 		/*
-		 * When the library posts the next completion, it replaces this tail by
-		 * the right value.
+		 * When the library posts the next completion, it replaces this wrong
+		 * tail by the right value.
 		 */
 		store_relaxed(sq_word(&client, cq->tail), 12345);
 		put(&client, IORING_OP_NOP, -1, i);

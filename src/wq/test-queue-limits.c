@@ -204,7 +204,10 @@ static int watcher_refused_to_a_worker(void)
 	item_gate_open(&gates[1]);
 	items_await_end(items, 3);
 	unit_hook(items_hurry);
-	/* Setting a limit wakes the worker, which then ends. */
+	/*
+	 * The hook ends a thread that begins to sleep. Setting a limit wakes the
+	 * worker, which then sleeps again, and so ends.
+	 */
 	uaio_wq_limit_workers(UAIO_BOUNDED, 31);
 	unit_await(all_are_gone, NULL);
 	unit_hook(items_stay);
