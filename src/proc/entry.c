@@ -20,9 +20,9 @@ void uaio_enter_unusually(void)
 	if (is_async)
 		uaio_defer_cancellation();
 	/*
-	 * Reset the state of a wait, which may still be set. Perhaps this thread runs a
-	 * handler that was not deferred and has interrupted the wait. Or an earlier
-	 * handler has left the wait by siglongjmp().
+	 * Reset the state of a wait. It may still be set, because this thread runs a
+	 * handler that interrupted the wait and was not deferred, or because an earlier
+	 * handler left the wait by siglongjmp().
 	 */
 	uaio_entry.depth = 1;
 	uaio_entry_barrier();

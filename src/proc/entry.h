@@ -33,14 +33,14 @@ struct robust_list_head;
  */
 struct uaio_entry_run {
 	/*
-	 * The request that this thread is trying to execute now, and whose result this
-	 * thread will post (req/waits.h, I4); or NULL.
+	 * the request that this thread is trying to execute now; this thread will also
+	 * post its result (req/waits.h, I4); or NULL
 	 */
 	const void *posted;
 	/*
-	 * this run began inside another run of the same thread; that outer run may not
-	 * have recorded its epoll events yet, so the inner run does not set `looker` of
-	 * poll requests (req/req.h)
+	 * this run began inside another run of the same thread; it does not set
+	 * `looker` of poll requests (req/req.h), because the outer run may have epoll
+	 * events that it has not recorded yet
 	 */
 	bool is_nested;
 	/*
@@ -84,7 +84,8 @@ struct uaio_entry {
 	 */
 	uintptr_t asleep_at;
 	/*
-	 * borrows (it is on the thread's stack): the thread's current run; or NULL
+	 * borrows (it is on the thread's stack): the thread's current run, the struct
+	 * above; or NULL
 	 */
 	struct uaio_entry_run *run;
 	/*
@@ -97,7 +98,10 @@ struct uaio_entry {
 			uint8_t has_deferred;
 			/* the thread is in a wait that a signal handler must end */
 			uint8_t is_asleep;
-			/* the wait must end, and must not sleep again */
+			/*
+			 * a handler was deferred in the wait: the wait must end,
+			 * without sleeping again
+			 */
 			uint8_t must_wake;
 			/* the client has set PTHREAD_CANCEL_ASYNCHRONOUS */
 			uint8_t is_async;

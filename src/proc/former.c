@@ -31,8 +31,8 @@ uint32_t uaio_former_nr;
 /*
  * To count a system call (F2), a worker adds one of these values to nr_calls: GOES_BACK
  * if the worker may have taken former ids (former.h), else PLAIN. A change of ids must
- * wait for a worker with former ids, in which the change could fail: if a change
- * succeeds only in some threads, the C library kills the process.
+ * wait for a worker with former ids, because the kernel could refuse the change in this
+ * worker. If a change succeeds only in some threads, the C library kills the process.
  */
 enum { PLAIN = 1, GOES_BACK = 1 << 16 };
 static uint32_t nr_calls;    /* atomic, futex */
@@ -54,7 +54,10 @@ static struct {
 	} known[NR_KNOWN];
 } table;
 
-/* atomic: n + 1 if the process had all rights on files after change number n */
+/*
+ * atomic: the element for change number n is n + 1 if the process had all rights on
+ * files after this change
+ */
 static uint32_t had_all[NR_KNOWN];
 
 static void lock(void)
@@ -78,7 +81,8 @@ static void note(bool is_of_process)
 	/*
 	 * relaxed, here and where had_all is loaded: a request that is submitted during
 	 * the change may record the number of this change or of the one before. Both
-	 * are right.
+	 * are right, because the request is submitted neither before nor after the
+	 * change.
 	 */
 	store_relaxed(&had_all[nr % NR_KNOWN],
 		      is_known && uaio_attributes_have_all(&attributes) ? nr + 1

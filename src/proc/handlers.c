@@ -42,8 +42,9 @@ uint64_t uaio_handlers_deferrable(void)
 enum {
 	NR_SIGNALS = 65,
 	/*
-	 * A thread counts as sleeping only if its stack pointer is at most this many
-	 * bytes below, or above, the frame that the wait has recorded.
+	 * A thread counts as sleeping only if its stack pointer is near the frame that
+	 * the wait has recorded: at most FRAMES_BELOW bytes below, or FRAMES_ABOVE
+	 * bytes above.
 	 */
 	FRAMES_BELOW = 8192,
 	FRAMES_ABOVE = 512,
@@ -189,8 +190,8 @@ void uaio_handlers_run(void)
 	(void)sys_sigmask(SIG_SETMASK, &first, NULL);
 	/*
 	 * A wait with its own signal mask, such as ppoll(), may have let in a signal
-	 * that the thread's mask blocks. The mask `first` does not block this signal,
-	 * so the kernel has just delivered it. Now restore the thread's mask.
+	 * that the thread's mask blocks. The kernel has just delivered this signal,
+	 * because the mask `first` does not block it. Now restore the thread's mask.
 	 */
 	if (first != mask)
 		(void)sys_sigmask(SIG_SETMASK, &mask, NULL);

@@ -11,8 +11,8 @@
 enum {
 	/*
 	 * How many identities the library remembers; a new one replaces the one that
-	 * was recorded first. If a thread with a forgotten identity changes its
-	 * attributes, the thread always gets a new number.
+	 * was recorded first. If a thread changes back to the attributes of a forgotten
+	 * identity, the thread gets a new number.
 	 */
 	NR_KNOWN = 256,
 };

@@ -290,7 +290,8 @@ void uaio_ownfd_give_up(int fd)
 }
 
 /*
- * Return: up to how many open descriptors the library may open further optional ones.
+ * Return: the library's share of RLIMIT_NOFILE. While the library has fewer descriptors
+ * open, it may open optional ones.
  */
 static uint64_t share_of_limit(void)
 {
@@ -316,7 +317,7 @@ bool uaio_ownfds_have_room(unsigned nr)
 
 bool uaio_ownfds_are_few(void)
 {
-	/* relaxed: the result may be wrong by one */
+	/* relaxed: the count may be out of date by a few descriptors */
 	return load_relaxed(&own.nr) < share_of_limit() / 2;
 }
 

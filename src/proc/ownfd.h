@@ -49,7 +49,7 @@ struct io_uring_params;
 /* Like uaio_ownfd_event(), for a ring of the kernel's io_uring with nr entries. */
 int uaio_ownfd_uring(unsigned nr, struct io_uring_params *params);
 
-/* Like uaio_ownfd_event(), for a character device; flags of open(2). */
+/* Like uaio_ownfd_event(), for a character device. flags: those of open(2). */
 int uaio_ownfd_open(const char *path, int flags);
 /* Like uaio_ownfd_event(), for a regular file. */
 int uaio_ownfd_open_file(const char *path, int flags);

@@ -33,10 +33,10 @@ static struct {
 
 /*
  * The descriptors on which this thread waits in uaio_poller_wait(). If a handler leaves
- * the wait by siglongjmp(), these variables stay set, and the thread's next wait finds
- * them. `serial` differs between two waits of one thread that follow each other. These
- * are two variables, not a struct, since GCC aligns 16 bytes by 16, which may leave a
- * hole in the static TLS.
+ * the wait by siglongjmp(), these variables stay set, and the thread's next wait ends
+ * the old one. Each wait of a thread has another `serial` than the thread's previous
+ * wait. These are two variables, not a struct, since GCC aligns 16 bytes by 16, which
+ * may leave a hole in the static TLS.
  */
 static _Thread_local struct uaio_poller_fds *waiting_on /* shares; or NULL */
 	__attribute__((tls_model("initial-exec")));
@@ -75,8 +75,7 @@ void uaio_poller_init(struct uaio_poller *poller)
 	poller->fds = NULL;
 	store_relaxed(&poller->is_open, 0);
 	/*
-	 * relaxed: a waiting thread gets the expected generation from another thread,
-	 * which has read it after this store
+	 * relaxed: a thread waits only with a generation that was read after this store
 	 */
 	store_relaxed(&poller->generation,
 		      load_relaxed(&poller->generation) + 1);
@@ -460,9 +459,9 @@ static bool await_waits(struct uaio_poller_fds *fds, uint32_t side)
 		if (uaio_now_ns() >= lost)
 			return false;
 		/*
-		 * This function is rarely called and waits briefly, so look again from
-		 * time to time: a thread that ends its wait then need not wake this
-		 * thread.
+		 * Read the count again every LOOK_NS, so that a thread which ends its
+		 * wait need not wake this thread. This function is rarely called and
+		 * waits briefly.
 		 */
 		(void)uaio_sleep(&fds->nr_waiting[side], nr,
 				 uaio_now_ns() + LOOK_NS);
@@ -559,9 +558,9 @@ static int move_any(struct move *move)
 }
 
 /*
- * Undo a move, since a thread is lost on the old number. The library keeps the old
- * number. If the poller is still open, it uses this number again, so that the number
- * has an owner.
+ * Undo a move, because a lost thread (poller.h, I2) may still wait on the old number.
+ * So the library keeps the old number. If the poller is still open, it uses this number
+ * again, so that the number has an owner.
  */
 static void move_back(const struct move *move)
 {
@@ -589,8 +588,9 @@ int uaio_pollers_yield(int fd)
 	if (ret < 0)
 		return ret;
 	/*
-	 * await_waits() also fails if a thread was lost on an earlier number of this
-	 * descriptor: that thread may still be counted in nr_waiting[move.side].
+	 * await_waits() also fails if a thread was lost at an earlier move of this
+	 * descriptor, because that thread may still be counted in
+	 * nr_waiting[move.side].
 	 */
 	is_free = await_waits(move.fds, move.side);
 	if (!is_free)

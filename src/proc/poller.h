@@ -84,7 +84,10 @@ struct uaio_poller {
 enum { UAIO_POLLER_POINTER_BITS = 48 };
 #define UAIO_POLLER_NOBODYS (1ull << UAIO_POLLER_POINTER_BITS)
 
-/* Called each time the library starts, also in a child of fork(): no poller is open. */
+/*
+ * Called each time the library starts, also in a child of fork(): record that no poller
+ * is open.
+ */
 void uaio_pollers_init(void);
 
 void uaio_poller_init(struct uaio_poller *poller);
@@ -150,7 +153,7 @@ int uaio_poller_take(struct uaio_poller *poller, struct epoll_event *ret_events,
 /* Parameters of a wait. */
 struct uaio_poller_wait {
 	int64_t deadline_ns;
-	/* signal mask during the wait, or NULL */
+	/* signal mask during the wait; NULL: the thread's own mask */
 	const void *mask;
 	size_t mask_bytes;
 	/*

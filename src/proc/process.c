@@ -202,9 +202,9 @@ static void before_fork(void)
 	if (!uaio_engine_is_ours())
 		return;
 	/*
-	 * Block signals: once uaio_enter() has succeeded, the library would not notice
-	 * that a handler closes a descriptor. Block them before uaio_enter(), since a
-	 * deferred handler changes the thread's signal mask inside the library
+	 * Block signals, because a handler that ran inside the library could close a
+	 * descriptor, and the library would not notice. Block them before uaio_enter():
+	 * inside the library, deferring a handler would change the thread's signal mask
 	 * (handlers.h).
 	 */
 	(void)sys_sigmask(SIG_BLOCK, &all, &mask);

@@ -262,8 +262,8 @@ static __attribute__((noinline)) bool is_other_of_many(void)
 	if (!uaio_enter())
 		return false;
 	/*
-	 * Inside the library no handler runs, so no handler can leave by siglongjmp()
-	 * the stack frame to which the agent writes.
+	 * The agent writes to this thread's stack. No handler can leave that stack
+	 * frame by siglongjmp(), because no handler runs inside the library.
 	 */
 	is_other = ask();
 	uaio_leave();
@@ -319,8 +319,8 @@ bool uaio_table_is_only_mine(void)
 	    !is_only_thread())
 		return false;
 	/*
-	 * Check twice: a thread of the library may just have ended, and another may
-	 * have begun.
+	 * Check twice: the first check may be wrong if one thread of the library ended
+	 * during the check, and another began.
 	 */
 	(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 	return is_only_thread();

@@ -112,8 +112,8 @@ void uaio_thread_follow_slowly(uint32_t *seen);
 static inline void uaio_thread_follow(uint32_t *seen)
 {
 	/*
-	 * relaxed: a request that the client submits later reaches the worker through a
-	 * lock, so before that request the worker sees the new value
+	 * relaxed: a request that the client submits after the bind reaches the worker
+	 * through a lock, so the worker sees the new value before that request
 	 */
 	if (unlikely(load_relaxed(&uaio_threads_nr_binds) != *seen))
 		uaio_thread_follow_slowly(seen);
