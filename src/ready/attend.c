@@ -278,9 +278,8 @@ static bool is_left_to_another(struct attender *attender,
 
 /*
  * Make the thread the leader of the queue, if the queue is open and has no leader.
- * Return: whether the thread leads it now. If so, *ret_is_at_rest is set: whether the
- * sleep needs no preparation. If it is false, the queue is pinned (kept alive) for the
- * caller.
+ * Return: whether the thread leads it now. *ret_is_at_rest, if so: whether the thread
+ * may sleep without prepare(). If not, the queue is pinned (kept alive) for the caller.
  */
 static bool lead(struct attender *attender, struct attended *attended,
 		 bool *ret_is_at_rest)
@@ -323,8 +322,8 @@ static int begin_one(struct attender *attender, struct attended *attended)
 		return -1;
 	attended->nr_vain++;
 	/*
-	 * relaxed: if a thread parks a request after this read, that thread makes sure
-	 * that some thread serves the queue
+	 * relaxed: if a thread parks a request after this read, the parking thread
+	 * itself makes sure that some thread serves the queue
 	 */
 	if (!load_relaxed(&queue->group.ready.nr_parked) ||
 	    uaio_ready_has(&queue->group.ready, UAIO_LEADER) ||
@@ -413,8 +412,9 @@ static void run(const struct attender *attender,
 
 /*
  * End the sleep. ready: one bit for each queue that the thread leads, in the order of
- * queues[]; set: the queue's epoll has events. is_lost: the sleep was not ended by
- * uaio_attend_end(), so events that the thread had taken may be lost (lead.h).
+ * queues[]; set: the queue's epoll has events. is_lost: another function than
+ * uaio_attend_end() ends the sleep, so events that the thread had taken may be lost
+ * (lead.h).
  */
 static void end(struct attender *attender, uint32_t ready, bool is_lost)
 {

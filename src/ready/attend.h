@@ -52,12 +52,12 @@
  *       queue's epoll ends the sleep, even if it comes while the thread still prepares
  *       another queue.
  *
- *   I7  When the sleep ends, the thread stops leading all its queues, whether their
+ *   I7 When the sleep ends, the thread stops leading all its queues, whether their
  *       epolls have events or not. Events that the thread does not read stay in the
  *       epolls, for the next leader or the fallback thread. The fallback thread first
  *       takes a queue off its list, then checks whether the queue has a leader. So if a
- *       queue is on that list when its leader stops, the leader need not notify that
- *       thread.
+ *       queue is still on that list when its leader stops, the leader need not notify
+ *       the fallback thread.
  *
  *   I8  A queue that the thread leads may be closed, and its memory opened as another
  *       queue, at any time. The thread that closes the queue clears the leader under

@@ -19,10 +19,10 @@ enum {
 	 */
 	ROUNDS = 16,
 	/*
-	 * After this number of looks in a row that found nothing new, a queue leaves
-	 * the fallback thread's list. The intervals between looks grow (fallback.c), so
-	 * a queue with a request every 10 ms stays on the list. Adding it again for
-	 * each request would wake the thread twice.
+	 * The fallback thread looks at each queue of its list at growing intervals
+	 * (fallback.c). If this number of looks in a row finds nothing new, the queue
+	 * leaves the list. So a queue with a request every 10 ms stays: adding it again
+	 * for each request would wake the thread twice per request.
 	 */
 	IDLE_LOOKS = 3,
 };
@@ -100,9 +100,9 @@ bool uaio_care_serve(struct uaio_ready *ready)
 }
 
 /*
- * For a queue that threads of the program serve, or that has no parked request.
- * Return: LEAVE (the queue leaves the fallback thread's list) if the last IDLE_LOOKS
- * looks found nothing new; else OTHERS (the queue stays on the list).
+ * Called for a queue that threads of the program serve, or that has no parked request.
+ * Return: LEAVE (the queue leaves the fallback thread's list) if the thread's last
+ * IDLE_LOOKS looks at it found nothing new; else OTHERS (the queue stays on the list).
  */
 static enum uaio_care care_by_others(struct uaio_ready *ready)
 {

@@ -10,11 +10,11 @@
  * until a thread of the program completes a request again. So only the first requests
  * of a queue are late, and only if no other thread serves the queue.
  *
- *   I1  A queue is put on the list when its first request is parked. It stays until the
+ *   I1 A queue is put on the list when its first request is parked. It stays until the
  *       thread has adopted it, or sees a leader, or has seen no parked request for a
- *       while. After the thread has cleared UAIO_LIST (the queue is on the list) it
- *       checks once more for parked requests; a thread that parks counts its request,
- *       then reads UAIO_LIST. So one of the two sees the other.
+ *       while. After the thread has cleared UAIO_LIST (the bit of a queue on the list),
+ *       it checks once more for parked requests; a thread that parks counts its
+ *       request, then reads UAIO_LIST. So one of the two sees the other.
  *
  *   I2  While the thread works in a queue, the queue's nr_served is raised by one. This
  *       time is called a stay. A thread that closes the queue waits until nr_served is 0.
@@ -59,7 +59,7 @@ static struct {
 	bool has_thread;
 	/* the thread looks at the list `listed` at intervals */
 	bool is_ticking;
-	bool is_slow;    /* these intervals are longer than TICK_NS */
+	bool is_slow;    /* the thread looks at intervals longer than TICK_NS */
 	bool has_new;    /* a queue was put on the list since the last look */
 	bool has_timers; /* a queue that the thread serves may have timers */
 	int64_t due_ns;  /* when the thread wakes if nothing happens */
@@ -99,8 +99,8 @@ static bool note_timers_locked(const struct uaio_ready *ready)
 {
 	/*
 	 * [MB:timer] seq_cst: the queue's leader cleared UAIO_LEADER before this read.
-	 * A thread that adds a timer may have seen that leader, and notified only it.
-	 * Pairs with uaio_timer_tell_sleeper().
+	 * A thread that adds a timer may have seen that leader, and notified only that
+	 * leader. Pairs with uaio_timer_tell_sleeper().
 	 */
 	int64_t next = load_seq_cst(&ready->next_ns);
 
@@ -428,8 +428,8 @@ void uaio_fallback_forget(struct uaio_group *group)
 
 	for (;;) {
 		/*
-		 * [MB:served] acquire: the thread's work in queues (stays, I2) that
-		 * drain counts is over. Pairs with end_service().
+		 * [MB:served] acquire: this thread sees all that the fallback thread
+		 * did in the stays (I2) that `drain` counts. Pairs with end_service().
 		 */
 		uint32_t key = load_acquire(&fallback.drain);
 		bool is_served;
@@ -564,8 +564,8 @@ static void end_timers(void)
 }
 
 /*
- * Return: when to look at the list again; earlier than due if a queue was listed, or if
- * a timer expires earlier; 0: at once.
+ * Return: when to look at the list again; earlier than `due` if a queue was listed, or
+ * if a timer expires earlier; 0: at once.
  */
 static int64_t new_look(int64_t due)
 {

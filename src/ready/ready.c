@@ -163,8 +163,8 @@ static struct uaio_group *settle(struct uaio_group *group)
 }
 
 /*
- * No thread serves home yet: put it on the fallback thread's list. noinline, as this is
- * rare.
+ * No thread serves the home yet: put the home on the fallback thread's list. noinline,
+ * as this is rare.
  */
 static __attribute__((noinline)) int list_home(struct uaio_group *home)
 {
@@ -181,8 +181,8 @@ static inline int expect_at(struct uaio_group *home)
 
 	/*
 	 * [MB:parked] [step: EXPECT] seq_cst: counts the request, then reads whether a
-	 * thread serves home. Pairs with the fallback thread, and with a thread that
-	 * stops leading.
+	 * thread serves the home. Pairs with the fallback thread, and with a thread
+	 * that stops leading.
 	 */
 	add_seq_cst(&ready->nr_parked, 1);
 	if (likely(load_seq_cst(&ready->keepers) & (UAIO_LIST | UAIO_ADOPTER)))
@@ -336,9 +336,7 @@ bool uaio_ready_park(struct uaio_req *req, enum uaio_req_state from)
 			note_polled_locked(req, waitq);
 		was_idle = list_is_empty(&waitq->parked) && !waitq->is_running;
 		list_add_tail(&waitq->parked, &req->link);
-		/*
-		 * relaxed: submitters read the count of their own file without the lock
-		 */
+		/* relaxed: submitters read `nr` without the lock, as a hint */
 		store_relaxed(&waitq->nr, load_relaxed(&waitq->nr) + 1);
 		if (unlikely(req->sqe.is_multishot) && id == UAIO_WAITQ_POLL)
 			uaio_watch_arm_anew_locked(req);
@@ -375,9 +373,9 @@ void uaio_waitq_kick_locked(struct uaio_file *file, enum uaio_waitq_id id,
 	home = uaio_ready_home(&first->group->ready);
 	uaio_watch_kick(first->watch, 1u << id, false);
 	/*
-	 * Another thread may sleep in home. An edge may have woken it, but it has
-	 * skipped the wait queue if this thread was running that. So the fallback
-	 * thread must run the wait queue.
+	 * A thread that sleeps in the epoll of `home` may miss this wait queue: if an
+	 * edge woke it while this thread was running the wait queue, it skipped the
+	 * wait queue. So the fallback thread must run it.
 	 */
 	if (home != runs)
 		uaio_fallback_nudge(home);
@@ -457,9 +455,9 @@ announce(struct uaio_group *group)
 		uaio_waiters_pass_on(home);
 	else if (!uaio_ready_tuning.delays_kick || uaio_is_commons(home))
 		/*
-		 * Let the fallback thread serve the request at once: tests have cleared
-		 * delays_kick, or home is the commons, which no thread of the program
-		 * serves.
+		 * Let the fallback thread serve the request at once, because tests have
+		 * cleared delays_kick, or because no thread of the program serves the
+		 * commons.
 		 */
 		uaio_fallback_nudge(home);
 }

@@ -389,7 +389,7 @@ void uaio_watches_drop(struct uaio_file *file);
 void uaio_fallback_init(void);
 /*
  * Open the descriptors that the fallback thread needs, while descriptors are available:
- * without that thread no request can be parked. If this fails, starting the thread
+ * without that thread no request can be parked. If this fails, uaio_fallback_start()
  * tries again.
  */
 void uaio_fallback_reserve(void);

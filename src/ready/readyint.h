@@ -82,7 +82,8 @@ struct uaio_watch {
 	uint32_t nr_adds;
 	/*
 	 * value of nr_adds when a query last showed that the epoll has the watch's
-	 * file, and not another file with the same descriptor; 0: none
+	 * file, and not another file with the same descriptor; 0: no query has shown
+	 * this
 	 */
 	uint32_t nr_sure;
 	/*
@@ -460,7 +461,8 @@ void uaio_watches_leave(struct uaio_group *group);
 /* care.c: what the fallback thread does for one queue; only fallback.c calls it */
 
 /*
- * How urgently a queue on the list needs the fallback thread; the greatest value wins
+ * How urgently a queue on the list needs the fallback thread; of several queues, the
+ * greatest value decides how soon the thread looks again
  */
 enum uaio_care {
 	/* the queue may leave the list */
@@ -549,8 +551,8 @@ void uaio_done_add(struct uaio_done *done, struct uaio_req *req, int64_t res,
 void uaio_done_complete(struct uaio_done *done);
 
 /*
- * Return: whether the list has a receive from file that has not found out yet whether
- * the socket has more.
+ * Return: whether the list has a receive from `file` for which the socket must still be
+ * queried (UAIO_REST_TO_ASK).
  */
 bool uaio_done_asks(const struct uaio_done *done, const struct uaio_file *file);
 

@@ -654,8 +654,8 @@ bool uaio_ready_run_events(struct uaio_group *group, enum uaio_runner by,
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 {
 	/*
-	 * relaxed: a thread that parks a request just now makes sure itself that it is
-	 * tried. A thread that sleeps next does not rely on this count.
+	 * relaxed: a thread that parks a request just now makes sure itself that the
+	 * request is tried. A thread that sleeps next does not rely on this count.
 	 */
 	if (!load_relaxed(&group->ready.nr_parked) && by == UAIO_RUN_BY_CALLER)
 		return false;

@@ -312,8 +312,9 @@ static bool take_first(struct uaio_ready *ready, int64_t now,
 	while ((first = heap_first(&ready->timed)) &&
 	       is_due(req = req_of(first), now)) {
 		/*
-		 * A deferred request (not executed yet, defer.h) has a file, but waits
-		 * for its time like a timer.
+		 * A request with a time limit has a file. A deferred request (not
+		 * executed yet, defer.h) may have one, too, but waits for its time like
+		 * a timer.
 		 */
 		if (req->file && likely(!req->late.held)) {
 			if (uaio_file_try_get(req->file))

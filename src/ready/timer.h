@@ -6,8 +6,8 @@
  * with -ETIME; a linked timer instead cancels the request to which it is linked
  * (link.h). A request that is parked on a socket may have a time limit (SO_RCVTIMEO,
  * SO_SNDTIMEO). When the limit expires, the request completes with EAGAIN, or with the
- * bytes transferred so far. A timer that is due when it is submitted completes in that
- * call.
+ * bytes transferred so far. A timer that is already due when it is submitted completes
+ * inside the submitting call.
  *
  * All these requests are in one heap, by time: the member `timed` of their queue's
  * home. The home is the queue itself, or the commons if the queue has no epoll of its
@@ -25,12 +25,12 @@
  *       the heap. So I6 of ready.h holds for timers, too: some thread serves the
  *       timer's home.
  *
- *   I3  The thread that serves a home sleeps no longer than until the first request is
+ *   I3 The thread that serves a home sleeps no longer than until the first request is
  *       due. A leader sets UAIO_LEADER, then reads next_ns. A thread that adds a
  *       request which is now the first writes next_ns, then reads whether a thread
- *       leads. It wakes that leader, or notifies the fallback thread. The notifying
- *       thread and the fallback thread hold one lock, the latter while it computes when
- *       it must wake. So the notice is not lost.
+ *       leads. It wakes that leader, or notifies the fallback thread under that
+ *       thread's lock. The fallback thread holds this lock while it computes when it
+ *       must wake, so the notice is not lost.
  *
  * Thread-safety: any thread.
  */
@@ -51,7 +51,7 @@ struct uaio_sqe;
 
 /*
  * Compute when a timer that starts now expires. now: the time by CLOCK_MONOTONIC, just
- * read. For a timer with another clock, this reads that clock.
+ * read. If the timer has another clock, the function also reads that clock.
  * Return: the time of expiry by CLOCK_MONOTONIC; at least 1, and never UAIO_FOREVER. If
  * the time is not after now, the timer has expired already.
  */
@@ -64,7 +64,7 @@ static inline void uaio_timers_init_home(struct uaio_ready *ready)
 	store_relaxed(&ready->next_ns, UAIO_FOREVER);
 }
 
-/* Does what uaio_ready_park() says, for a request without a file. */
+/* Like uaio_ready_park(), for a request without a file. */
 bool uaio_timer_park(struct uaio_req *req, enum uaio_req_state from);
 /* The cancel function of struct uaio_wait_ops for requests in the state TIMED. */
 enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,

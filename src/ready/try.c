@@ -35,7 +35,7 @@ static uint32_t look(const struct uaio_req *req, int fd)
 }
 
 /*
- * For files on which every call may block.
+ * Called for files on which every call may block.
  * Return: whether the file is ready now, so that a worker should make the call.
  */
 static bool is_ready_now(const struct uaio_req *req, int fd)
@@ -77,8 +77,8 @@ static bool is_shut(const struct uaio_req *req, int fd)
 }
 
 /*
- * For a request that must run with another identity (credentials) than the calling
- * thread's.
+ * Called for a request that must run with another identity (credentials) than the
+ * calling thread's.
  * Return: whether a worker with that identity must make the call now: the file is
  * ready, or the socket listens. (A send to a listening socket must fail, though the
  * socket never becomes ready.)

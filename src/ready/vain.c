@@ -36,8 +36,8 @@ enum {
 
 /* relaxed throughout: the values are only guesses */
 /*
- * atomic: until this time, polls that find nothing sleep at short intervals; 0: polls
- * sleep only after 10 ms without an event
+ * atomic: until this time, a poll sleeps if no event came for UAIO_DOZE_NS; 0: only if
+ * none came for 10 ms
  */
 static int64_t starved_until;
 

@@ -74,7 +74,7 @@ struct uaio_watch *uaio_watch_find_locked(const struct uaio_group *group,
 
 		/*
 		 * relaxed: this member and the list of the file's watches change under
-		 * the file's lock
+		 * the file's lock, which the caller holds
 		 */
 		if (load_relaxed(&watch->group) == group)
 			return watch;
