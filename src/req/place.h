@@ -32,8 +32,8 @@ enum uaio_order {
 
 /*
  * A range of bytes of a file. For a read: the bytes to read. For a write: the bytes
- * that the write changes (extent.h). A write waits until earlier reads of these bytes
- * have got them. The range is empty if no request depends on these bytes.
+ * that the write changes (extent.h). A write of these bytes waits until earlier reads
+ * have read them. The range is empty if no request depends on these bytes.
  */
 struct uaio_range {
 	uint64_t begin;

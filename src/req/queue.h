@@ -192,9 +192,10 @@ static inline bool uaio_ready_has(const struct uaio_ready *ready,
 
 /*
  * Keep the queue from being freed, by a pin. At the call, a lock or a ticket of the
- * caller must keep it. (A ticket is the right to post one event, aio/ctx.h.) A thread
- * with a pin does not sleep, with two exceptions. It may wait until the kernel accepts
- * a request, or for another thread that waits for the kernel (native.h).
+ * caller must still keep the queue. (A ticket is the right to post one event,
+ * aio/ctx.h.) A thread with a pin does not sleep, with two exceptions. It may wait
+ * until the kernel accepts a request, or for another thread that waits for the kernel
+ * (native.h).
  */
 static inline void uaio_ready_pin(struct uaio_ready *ready)
 {
@@ -220,8 +221,8 @@ struct uaio_group {
 
 	/* under lock */
 	/*
-	 * how many requests were ever created; less nr_queued (completed ones) and the
-	 * requests that a drain holds: the requests in flight (drain.h)
+	 * how many requests were ever created. In flight are all of these except
+	 * nr_queued completed ones and those that a drain holds (drain.h).
 	 */
 	uint32_t nr_made;
 	/* the greatest number of requests that were in flight at the same time */
@@ -231,7 +232,7 @@ struct uaio_group {
 	/* owns; NULL: the group has no index (index.h) */
 	struct uaio_index *index;
 	/*
-	 * atomic: counts requests that wait for a drain; one bit: a drain runs
+	 * atomic: how many requests wait for a drain; one bit says that a drain runs
 	 * (drain.c)
 	 */
 	uint32_t drained;

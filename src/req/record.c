@@ -120,7 +120,7 @@ write_name(struct uaio_live_block *stats, struct uaio_file *file, int fd)
 	if (!is_written)
 		return 0;
 	/*
-	 * [MB:trace-number] release: the name is written before this. Pairs with
+	 * [MB:trace-number] release: the name is written before the number. Pairs with
 	 * uaio_record_file().
 	 */
 	store_release(&file->trace_number, name.number);

@@ -159,7 +159,7 @@ static_assert((int)UAIO_REQ_NR_STATES <= (int)UAIO_REQ_TRIED,
  * io_uring (driver.h). If the kernel hands a request back, a worker executes it.
  */
 enum uaio_req_native {
-	/* not submitted, or with RWF_NOWAIT: then the kernel may have handed it back */
+	/* not submitted; or submitted with RWF_NOWAIT, and perhaps handed back */
 	UAIO_KERNEL_HAS_NOT,
 	/*
 	 * submitted without RWF_NOWAIT, or handed back by the kernel: no thread submits
@@ -187,9 +187,9 @@ enum uaio_req_fault {
 /* What happened to a request that is in a chain, or that waits for a drain. */
 enum uaio_in_chain {
 	UAIO_CHAIN_BEGINS,
-	/* refused when it was to start, or it named a file that did not exist */
+	/* refused when it was to start, or its file did not exist */
 	UAIO_CHAIN_UNBEGUN,
-	/* did not start: an earlier request of the chain failed */
+	/* the request did not start, because an earlier request of the chain failed */
 	UAIO_CHAIN_CUT,
 	/* as CUT, but the earlier request has UAIO_LINK_QUIET: post no completion */
 	UAIO_CHAIN_CUT_QUIETLY,

@@ -154,10 +154,7 @@ static inline void uaio_try_begin_locked(struct uaio_req *req,
 	req->canceller = NULL;
 }
 
-/*
- * End the try of req, which would have blocked: req waits again. No canceller has
- * marked req.
- */
+/* End a try that would have blocked: req waits again. No canceller has marked req. */
 static inline void uaio_try_resume_locked(struct uaio_req *req,
 					  enum uaio_req_state state)
 {
