@@ -77,10 +77,13 @@ struct bounce {
 	 */
 	int64_t length;
 
-	/* the current chunk: whole blocks, from the block that contains pos on */
+	/*
+	 * file offsets of the current chunk: it consists of whole blocks, and begins
+	 * with the block that contains `pos`
+	 */
 	int64_t begin;
 	int64_t stop;
-	/* how many bytes of the request are in the chunk; they begin at pos */
+	/* how many bytes of the request are in the chunk, from `pos` on */
 	int64_t part;
 };
 

@@ -134,7 +134,7 @@ static int64_t execute_write(struct uaio_req *req, struct uaio_sqe *part)
 	res = uaio_req_execute_part(req, part);
 	if (likely(res != -EOPNOTSUPP))
 		return res;
-	/* rw_flags was 0: a request with RWF_* flags is never cut */
+	/* restore rw_flags, which was 0: a request with RWF_* flags is never cut */
 	part->rw_flags = 0;
 	res = uaio_req_execute_part(req, part);
 	if (res != -EOPNOTSUPP)

@@ -49,8 +49,8 @@ enum {
 	PAUSE_MIN = 32,
 	PAUSE_MAX = 4096,
 	/*
-	 * A way (whole, few or many segments at once) counts as better if the best time
-	 * is more than WORTH percent of the way's time.
+	 * A way with more segments at once counts as better only if the best time so
+	 * far is more than WORTH percent of its time.
 	 */
 	WORTH = 110,
 };
