@@ -242,8 +242,8 @@ static bool does_choose(const char *key)
 
 /*
  * Which requests a fault changes when it is repeated. ALL: the requests that the
- * fault's own keys choose. CHOSEN: those of them that are in the list `only`, which the
- * repeating text has. EXACT: all requests in that list.
+ * fault's own keys choose. CHOSEN: those of ALL that are also in the list `only` of the
+ * new --fault text. EXACT: all requests in that list.
  */
 enum extent { ALL, CHOSEN, EXACT };
 
@@ -297,8 +297,8 @@ int uaio_faults_seeded(const char *text, uint64_t seed, char **ret)
 
 /*
  * A list of request numbers has ranges, such as 3-8. The current range ends with the
- * number of change `before`. joins_next: ranges contain only consecutive numbers of
- * changes.
+ * number of change `before`. joins_next: a range may contain only numbers of changed
+ * requests.
  * Return: whether to extend the range to the number of change `next`.
  */
 static bool continues(const struct uaio_changes *changes, size_t before,

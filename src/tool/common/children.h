@@ -48,7 +48,7 @@ int uaio_tries_make(const struct uaio_tries *tries, void *memory);
  *
  * A seccomp filter may kill a process for a system call. The library makes a call of
  * base/calls.h only if the call is known not to kill. So a child process tries each of
- * these calls; if the child dies, the filter kills for the call.
+ * these calls; if the child dies, the filter kills a process that makes the call.
  */
 
 /*

@@ -70,7 +70,7 @@ bool uaio_locate(const char *dir, const char *relative,
 
 /*
  * Put the library in @dir first in LD_PRELOAD. Put @dir first in LD_LIBRARY_PATH,
- * because it has links with the names of libaio. If UAIO_CHECK_VARIABLE is set and
+ * because @dir has links with the names of libaio. If UAIO_CHECK_VARIABLE is set and
  * libuaio-check.so exists, put libuaio-check.so before the library in LD_PRELOAD. Also
  * set sanitizer options without which programs with sanitizers do not start or do not
  * survive a fork.
@@ -86,7 +86,8 @@ int uaio_preload_set(const char *dir);
  * library can be preloaded into a static program. So a dynamic build of the command,
  * uaio-dynamic, is installed beside the library. The command executes the dynamic build
  * to have the library in its own process. `uaio doctor` needs this for its test
- * requests. `uaio run --trap` needs it because the process then becomes the program.
+ * requests. `uaio run --trap` needs the library there because the process then becomes
+ * the program.
  */
 
 bool uaio_is_static(void);
