@@ -20,8 +20,8 @@ void uaio_enter_unusually(void)
 	if (is_async)
 		uaio_defer_cancellation();
 	/*
-	 * Reset the state of a wait. It may still be set, because this thread runs a
-	 * handler that interrupted the wait and was not deferred, or because an earlier
+	 * Reset the state of a wait. It is still set if this thread runs a handler that
+	 * interrupted the wait and was not deferred. It is also still set if an earlier
 	 * handler left the wait by siglongjmp().
 	 */
 	uaio_entry.depth = 1;

@@ -139,7 +139,7 @@ extern int (*uaio_set_cancel_type)(int type, int *ret_old)
  */
 void uaio_enter_unusually(void);
 void uaio_leave_unusually(void);
-/* Let no other thread cancel this one until it leaves the library. */
+/* Defer cancellation of this thread until it leaves the library. */
 void uaio_defer_cancellation(void);
 
 /*

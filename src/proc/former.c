@@ -156,8 +156,8 @@ static uint32_t count(uint32_t since)
 }
 
 /*
- * A worker never gets former real ids, or former effective user and group ids. So these
- * must be unchanged.
+ * A worker never gets former real ids, or former effective user and group ids. So a
+ * call that needs such ids is made only if they are unchanged.
  * Return: whether a and b have equal real ids, and also equal effective ids if the call
  * needs all ids.
  */
@@ -203,9 +203,8 @@ static int take(const struct uaio_attributes *wanted,
  * Prepare a system call for a request that was submitted before a change of ids. If the
  * call needs file ids, take the former ones. Otherwise check that the ids which the
  * call needs are still the same.
- * Return: 0; -ECANCELED if the thread cannot get the former ids, or they are unknown.
- * But if the former ids had all rights on files, the call may use the new ids: return
- * 0.
+ * Return: 0; -ECANCELED if the former ids are unknown. Also if the thread cannot get
+ * them, unless they had all rights on files: then the call may use the new ids.
  */
 static int go_back(uint32_t since, enum uaio_former_need need,
 		   bool is_of_process, struct uaio_former_call *call)
@@ -282,7 +281,7 @@ static void let_others(void)
 
 /*
  * Wait until no call is counted, at most until the deadline.
- * Return: the count at that moment.
+ * Return: the count when the wait ends.
  */
 static uint32_t await(int64_t deadline_ns)
 {

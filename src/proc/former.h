@@ -13,7 +13,7 @@
  *
  *   F1  Each change of ids has a number. A request records, when it is submitted, the
  *       number of the latest change.
- *   F2 A system call that depends on ids is counted while a worker makes it. A change
+ *   F2  A system call that depends on ids is counted while a worker makes it. A change
  *       waits until the count is 0: the signal by which the C library changes other
  *       threads would interrupt the call, and the kernel would restart it with the new
  *       ids. If a call does not end, the change fails with EAGAIN, unless it may

@@ -82,8 +82,8 @@ static struct {
 /*
  * deferred_mask: the signal mask to restore; deferred_let_in: signals to unblock before
  * the mask is restored. Both are valid if has_deferred is set. They are two variables,
- * not a struct, since GCC aligns 16 bytes by 16, which may leave a hole in the static
- * TLS.
+ * not a struct: GCC aligns a struct of 16 bytes to 16 bytes, which may leave a hole in
+ * the static TLS.
  */
 static _Thread_local uint64_t deferred_mask
 	__attribute__((tls_model("initial-exec")));

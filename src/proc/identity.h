@@ -12,7 +12,7 @@
  *   I1  The library notices a change before the thread can submit a request: the
  *       functions and system calls that change an identity are interposed
  *       (host/identity.c).
- *   I2 After each change the library queries the thread's attributes: ids, groups,
+ *   I2  After each change the library queries the thread's attributes: ids, groups,
  *       capabilities, I/O priority. A thread that changes back gets its former number
  *       again. If an attribute changes that cannot be queried, the thread gets a new
  *       domain. A domain is a part of the identity. The thread passes it on only to

@@ -176,8 +176,8 @@ static int keep_new(make_fn *make, mode_t type, void *arg, int flags,
 	int fd = -ESTALE;
 
 	/*
-	 * Only the library's own descriptor table has the library's descriptors, and
-	 * this thread has another table.
+	 * This thread must open none: its descriptor table is not the library's, and
+	 * only the library's table has the library's descriptors.
 	 */
 	if (unlikely(uaio_table_is_other()))
 		return -EMFILE;

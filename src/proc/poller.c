@@ -35,8 +35,8 @@ static struct {
  * The descriptors on which this thread waits in uaio_poller_wait(). If a handler leaves
  * the wait by siglongjmp(), these variables stay set, and the thread's next wait ends
  * the old one. Each wait of a thread has another `serial` than the thread's previous
- * wait. These are two variables, not a struct, since GCC aligns 16 bytes by 16, which
- * may leave a hole in the static TLS.
+ * wait. These are two variables, not a struct: GCC aligns a struct of 16 bytes to 16
+ * bytes, which may leave a hole in the static TLS.
  */
 static _Thread_local struct uaio_poller_fds *waiting_on /* shares; or NULL */
 	__attribute__((tls_model("initial-exec")));

@@ -52,7 +52,7 @@
  *       queue's epoll ends the sleep, even if it comes while the thread still prepares
  *       another queue.
  *
- *   I7 When the sleep ends, the thread stops leading all its queues, whether their
+ *   I7  When the sleep ends, the thread stops leading all its queues, whether their
  *       epolls have events or not. Events that the thread does not read stay in the
  *       epolls, for the next leader or the fallback thread. The fallback thread first
  *       takes a queue off its list, then checks whether the queue has a leader. So if a

@@ -21,8 +21,9 @@ enum {
 	/*
 	 * The fallback thread looks at each queue of its list at growing intervals
 	 * (fallback.c). If this number of looks in a row finds nothing new, the queue
-	 * leaves the list. So a queue with a request every 10 ms stays: adding it again
-	 * for each request would wake the thread twice per request.
+	 * leaves the list. These looks take so long that a queue with a request every
+	 * 10 ms stays. Adding it again for each request would wake the thread twice per
+	 * request.
 	 */
 	IDLE_LOOKS = 3,
 };

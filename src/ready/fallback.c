@@ -10,7 +10,7 @@
  * until a thread of the program completes a request again. So only the first requests
  * of a queue are late, and only if no other thread serves the queue.
  *
- *   I1 A queue is put on the list when its first request is parked. It stays until the
+ *   I1  A queue is put on the list when its first request is parked. It stays until the
  *       thread has adopted it, or sees a leader, or has seen no parked request for a
  *       while. After the thread has cleared UAIO_LIST (the bit of a queue on the list),
  *       it checks once more for parked requests; a thread that parks counts its
@@ -408,8 +408,8 @@ static void answer_all(const struct epoll_event *events, int nr)
 			continue;
 		lock();
 		/*
-		 * relaxed: the bit changes only under the lock. If it is clear, the
-		 * queue was closed meanwhile.
+		 * relaxed: UAIO_ADOPTER changes only under the lock. If it is clear,
+		 * the queue was closed meanwhile.
 		 */
 		is_ours = uaio_ready_has(ready, UAIO_ADOPTER);
 		if (is_ours)

@@ -188,7 +188,7 @@ static void list(struct uaio_group *group)
 	/*
 	 * relaxed: the fallback thread first takes a queue off its list, and then looks
 	 * for kicked files under a lock. This thread has kicked files under that lock.
-	 * So it sees UAIO_LIST cleared, or the fallback thread sees the files.
+	 * So this thread sees UAIO_LIST cleared, or the fallback thread sees the files.
 	 */
 	if (!uaio_ready_has(&group->ready, UAIO_LIST))
 		(void)uaio_fallback_list(group);
@@ -228,8 +228,8 @@ void uaio_waiters_back_up(struct uaio_group *group)
 {
 	/*
 	 * relaxed: a leader first sets UAIO_LEADER, and then takes the lock to look at
-	 * the lists. This thread has added a watch to a list under the same lock. So it
-	 * sees UAIO_LEADER, or the leader sees the watch.
+	 * the lists. This thread has added a watch to a list under the same lock. So
+	 * this thread sees UAIO_LEADER, or the leader sees the watch.
 	 */
 	if (uaio_ready_has(&group->ready, UAIO_LEADER))
 		uaio_waiters_pass_on(group);

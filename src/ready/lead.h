@@ -40,8 +40,8 @@
  * test/model/ready.pml is a model of I1 to I6. If one of the two threads in I3 omits
  * its read, a request is never executed. The model's planted faults WAITERS_NOT_TOLD
  * and WAITER_DOES_NOT_LOOK show this, and test-ready-served.c runs the code of both
- * threads. Two leaders in one epoll lose a wake-up: fault TWO_SLEEP_IN_AN_EPOLL;
- * test-ready-races.c.
+ * threads. Two leaders in one epoll lose a wake-up, as fault TWO_SLEEP_IN_AN_EPOLL and
+ * test-ready-races.c show.
  *
  * Tested by test-ready-caller.c and test-ready-signals.c.
  */

@@ -271,8 +271,8 @@ static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 	bool is_untried = !was_tried && (is_armed || req->sqe.is_async);
 
 	/*
-	 * Older requests in the wait queue are tried first, and then this one. So there
-	 * is nothing to do for it now.
+	 * Nothing to do: the thread that tries the older requests of the wait queue
+	 * then tries this request, too.
 	 */
 	if (!was_idle && id != UAIO_WAITQ_POLL && is_armed)
 		return;

@@ -101,13 +101,14 @@
  *       that caused it was read meanwhile.
  *
  *   I11 A one-shot poll calls poll() on its file whenever it is run, with two
- *       exceptions. Both require that there was an edge since the last call of poll() for
- *       it. First: the latest edge reports an awaited event, and at that edge the epoll
- *       watched for all awaited events. Then the poll completes with the event. Second: no
- *       edge since that call reports an awaited event, and at each of these edges the
- *       epoll watched for all awaited events. Then the poll goes on waiting.
+ *       exceptions. Both require that there was an edge since the last call of poll()
+ *       for it. First: the latest edge reports an awaited event, and at that edge the
+ *       epoll watched for all awaited events. Then the poll completes with the event.
+ *       Second: no edge since the last call of poll() reports an awaited event, and at
+ *       each of these edges the epoll watched for all awaited events. Then the poll
+ *       goes on waiting.
  *
- *       Each edge is stored in the file before the file's polls are run because of that
+ *       A thread stores each edge in the file before it runs the file's polls for this
  *       edge. The edge stays stored until the polls are run, even if another edge
  *       follows. The reason is that two threads may store their edges in another order
  *       than the epoll reported them. If an edge may be lost, a one-shot poll calls
@@ -142,13 +143,14 @@
  *   I5  A leader may leave a file kicked, in doubt, or out of the epoll. Then the
  *       fallback thread keeps the queue on its list, even if it has adopted the queue
  *       (faults: KICKED_LEFT_BY_THE_LIST, DOUBT_LEFT_BY_THE_LIST; test-ready-left.c).
- *       That test also has two cases for which the model would need too many steps. In
- *       the first, a caller has run the list, or could not add a file to the epoll.
- *       Another thread may sleep in the epoll, and rely on its events, so the caller
- *       checks for such a thread. In the second, a caller wakes a waiter, which may
- *       leave without looking at the files, so the fallback thread must look, too. In
- *       both cases the caller first puts the file on a list, and then checks. A thread
- *       that is about to sleep looks at the lists under the same lock.
+ *       test-ready-left.c also has two cases for which the model would need too many
+ *       steps. In the first, a caller has run the list, or could not add a file to the
+ *       epoll. The caller then checks for a thread that sleeps in the epoll, because
+ *       that thread relies on the epoll's events. In the second, a caller wakes a
+ *       waiter. As the waiter may leave without looking at the files, the fallback
+ *       thread must look, too. In both cases the caller first puts the file on a list,
+ *       and then checks. A thread that is about to sleep looks at the lists under the
+ *       same lock.
  *
  *   I6  A thread that parks first counts the request, then reads who serves the queue
  *       (fault: LOOKS_BEFORE_IT_COUNTS). A thread that stops serving a queue then checks

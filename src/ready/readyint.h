@@ -180,8 +180,8 @@ struct uaio_told {
 };
 
 /*
- * Begin a pass over the polls of file, whose lock is held: move what its edges reported
- * to told.
+ * Begin a pass over the polls of file, whose lock is held: move the record of its edges
+ * from the file into *told.
  */
 void uaio_edge_take_locked(struct uaio_file *file, struct uaio_told *told);
 
@@ -195,7 +195,7 @@ int64_t uaio_edge_result_locked(const struct uaio_file *file,
 
 /*
  * Begin to try a one-shot poll. The file's lock is held.
- * Return: whether the poll goes on waiting, because the edges in told show that its
+ * Return: whether the poll goes on waiting, because the edges in *told show that its
  * events have not come. If false, call poll().
  */
 bool uaio_edge_begin_poll_locked(const struct uaio_told *told,

@@ -133,7 +133,8 @@ static enum uaio_next try_unlocked(struct run *run, struct uaio_req *req,
 }
 
 /*
- * Put the wait queue of req in doubt: threads of its home try it again at intervals.
+ * Put the wait queue of req in doubt: threads that serve the request's home try the
+ * wait queue again at intervals.
  */
 static void doubt_locked(struct run *run, struct uaio_req *req)
 {
@@ -159,7 +160,10 @@ begin_multishot_locked(struct run *run, struct uaio_req *req)
 	run->by_edges =
 		!(req->file->flags & UAIO_FILE_F_PERSONAL) &&
 		uaio_watch_tells_locked(req->watch, uaio_ready_events_of(req));
-	/* relaxed: an edge that is counted after this read kicks the wait queue */
+	/*
+	 * relaxed: an edge that is counted after this read kicks the wait queue, so the
+	 * edge is not missed
+	 */
 	req->edges = uaio_watch_edges(req->watch);
 	return !run->by_edges || req->edges != seen;
 }
@@ -171,8 +175,8 @@ begin_multishot_locked(struct run *run, struct uaio_req *req)
 static bool may_be_nested(const struct uaio_req *req)
 {
 	/*
-	 * relaxed: the count is changed before the ring becomes ready, and so before
-	 * the edge because of which this thread runs the poll
+	 * relaxed: the count changed before the ring became ready. The edge for which
+	 * this thread runs the poll came later, so this load sees the new count.
 	 */
 	return req->file->flags & UAIO_FILE_F_EPOLL &&
 	       req->watch->nr_nested != load_relaxed(&uaio_ready_nr_nested);
@@ -221,8 +225,8 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 			uaio_sqe_ends_turn(&req->sqe, ++run->nr_shots, res);
 		run->is_again = !run->ends_turn;
 		/*
-		 * The next try of req does not use up the run's budget, while the run
-		 * has made at most RUN_TRIES completions.
+		 * Until the run has made more than RUN_TRIES completions, the next try
+		 * of req costs none of the run's budget.
 		 */
 		run->budget += run->nr_done <= RUN_TRIES;
 	}
@@ -418,7 +422,7 @@ static void run_polls_locked(struct run *run)
 
 /*
  * Run one wait queue of run->file, unless another thread does.
- * Return: whether it must be run again.
+ * Return: whether the wait queue must be run again.
  */
 static bool run_waitq_locked(struct run *run, enum uaio_waitq_id id)
 {

@@ -25,7 +25,7 @@
  *       the heap. So I6 of ready.h holds for timers, too: some thread serves the
  *       timer's home.
  *
- *   I3 The thread that serves a home sleeps no longer than until the first request is
+ *   I3  The thread that serves a home sleeps no longer than until the first request is
  *       due. A leader sets UAIO_LEADER, then reads next_ns. A thread that adds a
  *       request which is now the first writes next_ns, then reads whether a thread
  *       leads. It wakes that leader, or notifies the fallback thread under that

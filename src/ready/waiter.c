@@ -23,9 +23,9 @@
 /*
  * Wake a waiter. As soon as is_woken is set, the waiter's thread may close its eventfd,
  * and another thread may close the queue's epoll. So this function first writes to the
- * eventfd or wakes the epoll, and then sets is_woken. It holds the lock meanwhile. If
- * the thread sleeps on the futex is_woken, the caller wakes that futex after releasing
- * the lock.
+ * eventfd or wakes the epoll, and then sets is_woken. The caller holds the queue's lock
+ * meanwhile. If the thread sleeps on the futex is_woken, the caller wakes that futex
+ * after releasing the lock.
  */
 void uaio_waiter_tell_locked(struct uaio_queue *queue,
 			     struct uaio_waiter *waiter,

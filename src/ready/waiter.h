@@ -21,7 +21,7 @@
  *   I3  Before a waiter sleeps, it asks the sink under the queue's lock, so it misses no
  *       completion between the check and the sleep.
  *
- *   I4 If the sink has no room for a further completion, it must report each need as
+ *   I4  If the sink has no room for a further completion, it must report each need as
  *       met, so that all waiters are woken.
  *
  *   I5  A sleeping waiter does not keep its queue alive. It stores for which generation

@@ -142,8 +142,8 @@ struct uaio_watch *uaio_watch_get(struct uaio_group *group,
 {
 	struct uaio_group *home = uaio_ready_home(&group->ready);
 	/*
-	 * relaxed: only a hint, which is checked next. A watch of this home and this
-	 * file exists as long as both of them do
+	 * relaxed: only a hint, which is checked next. A watch that joins this home and
+	 * this file exists as long as the home and the file
 	 */
 	struct uaio_watch *watch = load_relaxed(&file->last_watch);
 

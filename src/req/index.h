@@ -97,8 +97,8 @@ void uaio_index_change_file(struct uaio_req *req, struct uaio_file *file);
 
 #ifdef UAIO_TESTING
 /*
- * Counts for tests; atomic: how many requests searches have compared, and how many
- * requests have moved to another bucket because a table grew.
+ * Counts for tests; atomic: how many requests were compared by searches, and how many
+ * were moved to another bucket because a table grew.
  */
 extern uint64_t uaio_index_nr_looked, uaio_index_nr_moved;
 #endif

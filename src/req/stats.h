@@ -223,7 +223,8 @@ void uaio_stats_queue_ends(uint32_t peak);
 
 /*
  * Count that nr requests, which waited for `from`, now wait for `to`. Never assigns a
- * block to the thread, which may allocate memory. So it may be called under any lock.
+ * block to the thread, because this may allocate memory. So the function may be called
+ * under any lock.
  */
 void uaio_stats_moved(enum uaio_stay from, enum uaio_stay to, uint64_t nr);
 

@@ -38,8 +38,8 @@ enum {
 	 */
 	SAMPLES = 4,
 	/*
-	 * This many requests at first are not cut, for each file, direction and class
-	 * of sizes.
+	 * Of each file, direction and class of sizes, this many first requests are not
+	 * cut.
 	 */
 	NR_UNTOUCHED = 4,
 	/*
@@ -289,8 +289,8 @@ void uaio_tune_end(const struct uaio_trial *trial, int64_t res)
 	best = load_relaxed(&samples->best);
 	if (nr && nr % SAMPLES == 0) {
 		/*
-		 * The SAMPLES samples of `best` are complete: store them in `before`.
-		 * The samples that `before` had no longer count.
+		 * `best` is complete: it is the best of SAMPLES samples. Move it to
+		 * `before`, whose old value no longer counts.
 		 */
 		store_relaxed(&samples->before, best);
 		best = 0;

@@ -177,8 +177,9 @@ static enum uaio_shrink_answer ask(void *arg, const size_t *items, size_t nr)
 	if (search->is_cut)
 		return UAIO_SHRINK_STOP;
 	/*
-	 * The run is impossible if the `nr` changes have too many request numbers for a
-	 * --fault text. Then let the search keep more changes.
+	 * If the `nr` changes have too many request numbers for a --fault text, the run
+	 * is impossible. Then report that it passes, so that the search keeps more
+	 * changes.
 	 */
 	if (choose(search, items, nr, false, &text))
 		return UAIO_SHRINK_PASSES;
