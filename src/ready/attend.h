@@ -35,9 +35,9 @@
  *       uaio_attend_end() recognizes that the handler has already ended the sleep.
  *
  *   I4  Only the thread itself reads its struct attender. Other threads know only the
- *       address of the struct: a queue stores it in the member `attender`. The queue
- *       stores the struct of the thread that last called uaio_attend_note() for the
- *       queue, or last led the queue in its own sleep.
+ *       address of the struct: a queue stores it in the member `attender`. It is the
+ *       struct of the thread that last called uaio_attend_note() for the queue, or last
+ *       led the queue in its own sleep.
  *
  *   I5  While the thread sleeps, no other thread executes requests of the queues that it
  *       leads. This state ends when the thread wakes, or when its sleep ends as in I2. A

@@ -336,9 +336,9 @@ static struct uaio_ready *next_listed(struct list *round, bool *ret_is_urgent)
  * Called after UAIO_LIST was cleared. A leader may have stopped just before, and left
  * files that no epoll reports.
  * Return: whether the queue must go back on the list. It must if a request is parked,
- * no thread leads, and this thread's epoll may not report all files. The latter is so
- * if this thread has not adopted the queue, or if a file is kicked, missing in the
- * queue's epoll, or in doubt (ready.h).
+ * no thread leads, and this thread's epoll may not report all files. The last condition
+ * holds if this thread has not adopted the queue, or if a file is kicked, missing in
+ * the queue's epoll, or in doubt (ready.h).
  */
 static bool is_left_to_us(struct uaio_ready *ready)
 {

@@ -94,7 +94,7 @@ static bool tell_next_locked(struct uaio_queue *queue,
 }
 
 /*
- * Return: whether the fallback thread will serve the queue without further notice.
+ * Return: whether the fallback thread will serve the queue without being notified.
  * Three conditions must hold. First, the queue was on the fallback thread's list when
  * the leader stopped. That thread takes a queue off the list before it checks for a
  * leader, so it will see that there is none. Second, no waiter is left that could lead.

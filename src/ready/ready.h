@@ -31,17 +31,17 @@
  *       is first needed for it.
  *
  *   I3  No edge is lost. An edge kicks the wait queues: it puts their watch on the
- *       queue's list of watches to be run. The thread that reads the edge from the
- *       epoll may also run the list. Then it runs these wait queues at once, unless
- *       their watch is on one of the queue's lists already (kick.c). A wait queue that
- *       is being run when its edge comes is tried once more. If an edge comes after a
- *       request was tried, and before it is parked, the number of edges has changed. So
+ *       queue's list of watches to be run. If the thread that reads the edge from the
+ *       epoll also runs the list, it runs these wait queues at once, unless their watch
+ *       is already on one of the queue's lists (kick.c). A wait queue that is being run
+ *       when its edge comes is tried once more. If an edge comes after a request was
+ *       tried, and before the request is parked, the number of edges has changed. So
  *       the request is tried again.
  *
  *   I4  Before a thread sleeps in a queue's epoll, it adds all files with parked
  *       requests to the epoll. If a request is parked while a thread sleeps there, the
  *       parking thread adds the file. Before the sleep, the thread also tries requests
- *       that no thread has tried yet, because the client wanted a worker for them
+ *       that were not tried yet because the client wanted a worker for them
  *       (IOSQE_ASYNC). The epoll may never report anything for such a request, if it
  *       would fail, or would succeed although the file is not ready.
  *
@@ -133,12 +133,12 @@
  *   I3  The submitter reads the number of edges, tries the request, then compares that
  *       number under the file's lock (fault: EDGES_NOT_COMPARED).
  *
- *   I4  A leader sets UAIO_LEADER, then adds files to the epoll; a submitter parks,
- *       then looks for a leader (fault: SLEEPS_UNARMED; test-ready-served.c). The
- *       fallback thread does the same as a leader (fault: NO_LOOK_FOR_AN_ADOPTER). If
- *       its last look put a file in doubt, or left one out of the epoll, it keeps the
- *       queue on its list (faults: SERVE_FORGETS_DOUBTS, SERVE_FORGETS_TO_ARM;
- *       test-ready-alone.c).
+ *   I4  A leader sets UAIO_LEADER, then adds files to the epoll; a submitter parks, then
+ *       looks for a leader (fault: SLEEPS_UNARMED; test-ready-served.c). The fallback
+ *       thread sets UAIO_ADOPTER, then adds files; a submitter looks for this bit, too
+ *       (fault: NO_LOOK_FOR_AN_ADOPTER). If the fallback thread's last tries put a file
+ *       in doubt, or left one out of the epoll, it keeps the queue on its list (faults:
+ *       SERVE_FORGETS_DOUBTS, SERVE_FORGETS_TO_ARM; test-ready-alone.c).
  *
  *   I5  A leader may leave a file kicked, in doubt, or out of the epoll. Then the
  *       fallback thread keeps the queue on its list, even if it has adopted the queue

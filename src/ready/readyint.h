@@ -172,9 +172,9 @@ struct uaio_told {
 	/* file->nr_edges when the previous pass began */
 	uint32_t after;
 	/*
-	 * EPOLL*, about the edges between `after` and nr_edges. by_any: events that at
-	 * least one edge reported. of_by_all: events for which the epoll watched at
-	 * every edge.
+	 * bits EPOLL* that describe the edges between `after` and `nr_edges`. by_any:
+	 * events that at least one edge reported. of_by_all: events for which the epoll
+	 * watched at every edge.
 	 */
 	uint32_t by_any, of_by_all;
 };

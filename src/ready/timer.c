@@ -248,8 +248,8 @@ enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
 	(void)ret_startable;
 	lock(ready);
 	/*
-	 * A late request has made its call already; only its completion is delayed. So
-	 * only closing its queue cancels it (late.h I2).
+	 * If the completion of a request is delayed (late.h), the request has been
+	 * executed already. So only closing its queue cancels it (late.h I2).
 	 */
 	if (uaio_req_state(req) == UAIO_REQ_TIMED &&
 	    (likely(!req->late.held) || req->late.held == UAIO_REQ_DEFERRED ||

@@ -3,8 +3,8 @@
  * Requests that do not complete inside the submitting call
  *
  * The table says which thread moves a request from one state to the next, and under
- * which lock. The starter is the thread that sends a request on to where it is executed
- * or waits (send.c).
+ * which lock. The starter is the thread that sends a PREPPED request to where it is
+ * executed or waits (send.c).
  *
  *   FREE -> PREPPED	 by the submitting thread, under the queue's lock
  *   RUNNING -> FREE	 by the thread that made the request RUNNING, when it

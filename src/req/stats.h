@@ -165,9 +165,7 @@ static inline struct uaio_live_block *uaio_stats_mine(void)
 		       : uaio_stats_get();
 }
 
-/*
- * Add nr to a count. Only in the shared block this takes a locked instruction (I1).
- */
+/* Add nr to a count. Takes a locked instruction only in the shared block (I1). */
 static inline void uaio_stats_add(struct uaio_live_block *block,
 				  uint64_t *count, uint64_t nr)
 {
