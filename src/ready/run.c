@@ -160,10 +160,7 @@ begin_multishot_locked(struct run *run, struct uaio_req *req)
 	run->by_edges =
 		!(req->file->flags & UAIO_FILE_F_PERSONAL) &&
 		uaio_watch_tells_locked(req->watch, uaio_ready_events_of(req));
-	/*
-	 * relaxed: an edge that is counted after this read kicks the wait queue, so the
-	 * edge is not missed
-	 */
+	/* relaxed: an edge that is counted after this read kicks the wait queue */
 	req->edges = uaio_watch_edges(req->watch);
 	return !run->by_edges || req->edges != seen;
 }
