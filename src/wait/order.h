@@ -6,8 +6,8 @@
  * order of submission, and programs rely on that. The library gives some of them to
  * workers. This module keeps that part of the order which a program can observe:
  *
- *   I1  Ordered requests take effect one at a time, in the order of submission. These
- *       are the ordered writes of one inode (buffered, appending or extending), and all
+ *   I1  Ordered requests of an inode take effect one at a time, in the order of
+ *       submission. Ordered are buffered, appending and extending writes, and all
  *       requests at the file's own position (UAIO_OFF_POSITION), including reads.
  *   I2  While an ordered request waits or runs, every later request on its inode waits
  *       for it, including reads. The submitting thread then executes no request on the
@@ -20,12 +20,12 @@
  *   I5  Direct (O_DIRECT) reads, and direct writes that do not extend the file ("in
  *       place"), may overlap each other: inside io_submit the kernel only hands them to
  *       the device. The kernel executes all other requests inside io_submit, so these
- *       wait for direct ones. An ordered write waits for older direct requests whose
- *       bytes it changes. A read through the page cache waits for older direct writes in
- *       place to its bytes.
- *   I6  An exclusive write (bounce.h) starts only after every older write, like a sync.
- *       Later requests wait for it as for an ordered write. Before it writes, it waits
- *       until no write is executed inline.
+ *       may have to wait for direct requests. An ordered write waits for older direct
+ *       requests whose bytes it changes. A read through the page cache waits for older
+ *       direct writes in place to its bytes.
+ *   I6  Like a sync, an exclusive write (bounce.h) starts only after every older write
+ *       has returned. Later requests wait for it as for an ordered write. Before it
+ *       writes, it waits until no write is executed inline.
  *
  * Each inode has a list of its requests, in the order of submission. A request that
  * waits is always on this list. A read that has started stays on the list until its
@@ -61,8 +61,8 @@ struct uaio_req;
 void uaio_order_init(void);
 
 /*
- * Return: two counts of requests on the list: low half: ordered requests (I1); high
- * half: buffered reads.
+ * Return: how many ordered requests (I1) are on the list, in the low half; and how many
+ * buffered reads, in the high half.
  */
 static inline uint64_t uaio_inode_in_way(const struct uaio_inode *inode)
 {
@@ -74,7 +74,8 @@ static inline uint64_t uaio_inode_in_way(const struct uaio_inode *inode)
 }
 
 /*
- * Return: whether requests must wait in the list, and not be executed inline (I2).
+ * Return: whether the list has ordered requests, so that new requests must wait, and
+ * not be executed inline (I2).
  */
 static inline bool uaio_inode_is_busy(const struct uaio_inode *inode)
 {
@@ -101,8 +102,8 @@ static inline bool uaio_inode_minds_writes(const struct uaio_inode *inode)
 }
 
 /*
- * Return: whether a request of this order (kind) and range must wait for an older one
- * that has not returned (I4, I5). The caller has a reference to inode.
+ * Return: whether a request of this order (kind) and range must wait for an older
+ * request that has not returned (I4, I5). The caller has a reference to inode.
  */
 bool uaio_inode_is_range_awaited(struct uaio_inode *inode,
 				 enum uaio_order order,
@@ -134,9 +135,9 @@ static inline void uaio_inode_end_inline(struct uaio_inode *inode)
 }
 
 /*
- * Sleep until no thread executes a write of the inode inline. An exclusive write calls
- * this when in_way already counts it, so no further inline write begins. After this
- * call no other write on the inode is executed (I6).
+ * Sleep until no thread executes a write of the inode inline. Called for an exclusive
+ * write after in_way has counted this write, so no further inline write begins. After
+ * this call no other write on the inode is executed (I6).
  */
 void uaio_inode_await_inline(struct uaio_inode *inode);
 
@@ -147,15 +148,15 @@ void uaio_inode_await_inline(struct uaio_inode *inode);
 bool uaio_order_enter(struct uaio_req *req);
 
 /*
- * The system call of req, a read or a write, has returned; or req was cancelled after
- * it had started. Requests that waited only for req become startable. They are appended
- * to ret_startable (by link), oldest first.
+ * Called when the system call of req, a read or a write, has returned; or when req was
+ * cancelled after it had started. Requests that waited only for req become startable.
+ * They are appended to ret_startable (by link), oldest first.
  */
 void uaio_order_return(struct uaio_req *req, struct list *ret_startable);
 
 /*
- * The event of req is posted. If req is a write, syncs that waited only for it become
- * startable, and are appended to ret_startable (by link), oldest first.
+ * Called when the event of req is posted. If req is a write, syncs that waited only for
+ * it become startable, and are appended to ret_startable (by link), oldest first.
  */
 void uaio_order_leave(struct uaio_req *req, struct list *ret_startable);
 

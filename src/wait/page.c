@@ -46,7 +46,7 @@ enum {
 	MISSES = 4,
 	/*
 	 * A worker executes the oldest read of a device, then the next oldest, and so
-	 * on. If this many of them return, and meanwhile no try of another read
+	 * on. If this many of these reads return, and meanwhile no try of another read
 	 * succeeds, readahead by the submitter does not help (page.h, I5).
 	 */
 	MAX_FUTILE = 16,
@@ -69,7 +69,7 @@ struct uaio_device {
 	 */
 	uint32_t nr_skips;
 
-	/* under lock; submitters also read nr_pending without it (atomic) */
+	/* under lock; submitters also read nr_pending without the lock (atomic) */
 	struct list pending;
 	uint32_t nr_pending;
 	/* a read of the device is queued for a worker, or a worker executes it */
@@ -105,7 +105,8 @@ void uaio_page_init_group(struct uaio_group *group)
 static struct uaio_device *find_device(uint64_t dev, uint64_t rdev)
 {
 	/*
-	 * [MB:device] acquire: the devices' members. Pairs with add_device_locked().
+	 * [MB:device] acquire: all members of these devices are set. Pairs with
+	 * add_device_locked().
 	 */
 	uint32_t nr = load_acquire(&pages.nr_devices);
 
@@ -132,7 +133,10 @@ static struct uaio_device *add_device_locked(uint64_t dev, uint64_t rdev,
 		.next_skips = FIRST_SKIPS,
 	};
 	list_init(&device->pending);
-	/* [MB:device] release: the device's members. Pairs with find_device(). */
+	/*
+	 * [MB:device] release: all members of the device are set. Pairs with
+	 * find_device().
+	 */
 	store_release(&pages.nr_devices, nr + 1);
 	return device;
 }
@@ -148,8 +152,8 @@ static struct uaio_device *new_device(uint64_t dev, uint64_t rdev, int fd)
 	struct stat st;
 
 	/*
-	 * If fd refers to another file by now, is_remote may be that file's: do not add
-	 * the device.
+	 * If fd refers to another file by now, is_remote may describe that file: do not
+	 * add the device.
 	 */
 	if (sys_fstat(fd, &st) < 0 ||
 	    (dev == UINT64_MAX ? st.st_rdev != rdev : st.st_dev != dev))
@@ -244,7 +248,7 @@ static void leave_locked(struct uaio_req *req)
 
 /*
  * Return: whether req may be tried or queued: no thread is trying it, and its file is
- * not being closed (the closing thread then queues it).
+ * not being closed. (If it is, the closing thread queues req.)
  */
 static bool is_free_locked(const struct uaio_req *req)
 {

@@ -131,8 +131,8 @@ static void end_trust(struct uaio_trust *trust)
 }
 
 /*
- * Count a fast read. If trust has never ended, no count above FAST_READS is needed, so
- * leave the count unchanged then.
+ * Count a fast read. Counts above FAST_READS matter only after trust has ended, so
+ * until then the count stops there.
  */
 static void count_fast(struct uaio_trust *trust)
 {

@@ -73,8 +73,8 @@ void uaio_trust_end(struct uaio_trust *trust, struct uaio_inode *inode,
 bool uaio_trust_is_sought(const struct uaio_file *file,
 			  const struct uaio_sqe *sqe);
 /*
- * A worker's read has taken this many cycles: count it. The caller has a reference to
- * file.
+ * A worker's read has taken this many cycles: update the file's trust. The caller has a
+ * reference to file.
  */
 void uaio_trust_tell(struct uaio_file *file, const struct uaio_trial_read *read,
 		     const struct uaio_sqe *sqe, uint64_t cycles);
