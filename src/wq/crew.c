@@ -222,8 +222,8 @@ void uaio_wq_delist_slowly(unsigned crew)
 void uaio_wq_hold(void)
 {
 	/*
-	 * relaxed: the manager reads the value under its lock, and this thread takes
-	 * this lock next
+	 * relaxed: the manager reads nr_enlisted under the manager's lock, which this
+	 * thread acquires next
 	 */
 	store_relaxed(&uaio_wq_crews[0].nr_enlisted, 1);
 	(void)uaio_manager_keep(&uaio_wq_crews[0]);

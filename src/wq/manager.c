@@ -385,7 +385,7 @@ static bool is_starved_locked(const struct uaio_wq_account *account,
 	oldest = container_of(account->public.next, struct uaio_work, link);
 	/*
 	 * relaxed: the result is only a hint, so the count may be old. Without workers
-	 * an item also starves, as the manager should have created one.
+	 * an item also starves, as the manager should have created a worker.
 	 */
 	return now - oldest->queued_ns > UAIO_WQ_STARVED_NS &&
 	       (load_relaxed(&account->nr_searching) || !account->nr_workers);

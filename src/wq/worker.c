@@ -408,7 +408,7 @@ static void take_share_locked(struct uaio_worker *self)
 /*
  * Take an item from any list.
  * Return: the item. NULL if the worker must end (*ret_leaves); or if it must first wake
- * threads, or complete the items that it has run, and then take again.
+ * threads, or complete the items that it has run, and then call take_any() again.
  */
 static struct uaio_work *take_any(struct uaio_worker *self, bool *ret_leaves)
 {

@@ -41,8 +41,8 @@ struct uaio_worklist {
 	alignas(64) uint64_t tail;
 
 	/*
-	 * under the account's lock: for is_stale_locked() (wq.c), which finds out
-	 * whether the owner runs
+	 * seen_head and seen_ns, under the account's lock: by these, is_stale_locked()
+	 * (wq.c) finds out whether the owner runs
 	 */
 	/* value of `head` when the list was last inspected */
 	uint64_t seen_head;
@@ -114,8 +114,8 @@ static inline struct uaio_work *uaio_worklist_take(struct uaio_worklist *list)
 		struct uaio_work *work;
 
 		/*
-		 * [MB:worklist] acquire: this thread sees the items before tail. Pairs
-		 * with uaio_worklist_put().
+		 * [MB:worklist] acquire: this thread sees the items in the slots before
+		 * tail. Pairs with uaio_worklist_put().
 		 */
 		if (head == load_acquire(&list->tail))
 			return NULL;

@@ -267,7 +267,7 @@ unsigned uaio_wq_need_locked(struct uaio_wq_account *account)
 				need += (unsigned)uaio_worklist_count(
 					&account->lists[i]);
 	/*
-	 * However many devices have lists, one worker suffices for these lists: when it
+	 * Ask for only one worker, however many devices have lists: when this worker
 	 * takes an item, it checks whether another item needs a worker.
 	 */
 	if (unlikely(account->nr_held) && uaio_wq_held_locked(account))

@@ -122,7 +122,7 @@ struct uaio_work {
 	uint32_t device;
 
 	/* under the account's lock */
-	/* the private list's slot where the item was last put; NULL: put elsewhere */
+	/* the slot, if the item was last put on a private list; else NULL */
 	struct uaio_work **slot;
 	int64_t queued_ns;
 };
@@ -153,9 +153,9 @@ struct uaio_wq_ops {
 
 	/*
 	 * Return: whether the submitter must execute the item itself, and not queue it.
-	 * This is so if a thread in exit or exec waits for the item's request. That
-	 * thread has searched the queue for such items, or is about to, and cannot wait
-	 * for a worker. Context: the account's lock is held.
+	 * This is so if a thread in exit or exec waits for the item's request: the
+	 * waiting thread may have searched the queue already, and so would not find the
+	 * item. Context: the account's lock is held.
 	 */
 	bool (*is_awaited)(const struct uaio_work *work);
 };
@@ -173,8 +173,8 @@ struct uaio_handover {
 	/* uninitialised if nr is 0 */
 	struct list items[UAIO_NR_ACCOUNTS];
 	/*
-	 * only for the items' owner: the length of `others`, a list of the owner's
-	 * requests
+	 * the length of `others`: requests that the items' owner submits to the kernel
+	 * instead
 	 */
 	uint32_t nr_others;
 	struct list others; /* `others` is uninitialised if nr_others is 0 */
@@ -226,7 +226,7 @@ struct uaio_worker {
 	const void *called_on;
 	uint32_t tid; /* the thread's id */
 	/*
-	 * how many changes of the CPU binding the thread has followed
+	 * how many changes of the CPU binding the thread has applied
 	 * (uaio_thread_follow())
 	 */
 	uint32_t nr_binds;
@@ -343,8 +343,8 @@ void uaio_wq_returned(struct uaio_worker *worker);
  * The worker is about to make another system call that may block. Called by run() after
  * uaio_wq_returned(), or by flush().
  * Return: true if the caller must call uaio_wq_returned() after this system call. False
- * if the worker is the manager, or counts as blocked already: it completes short items
- * just before it runs an item that may block.
+ * if the caller must not: the worker is the manager, or already counts as blocked,
+ * because its next item may block.
  */
 bool uaio_wq_blocks(struct uaio_worker *worker);
 
@@ -449,17 +449,17 @@ void uaio_wq_tune(const struct uaio_wq_tuning *tuning);
 
 struct uaio_wq_counters {
 	uint64_t nr_private; /* work items put on private lists */
-	/* of nr_private: put on another list than the previous item */
+	/* those of nr_private that were put on another list than the item before */
 	uint64_t nr_switches;
 	uint64_t nr_public; /* work items put on the public list */
-	/* of nr_public: moved to a worker's private list */
+	/* those of nr_public that later moved to a worker's private list */
 	uint64_t nr_shared;
 	/* items taken from another worker's private list */
 	uint64_t nr_stolen;
 	/* items that waited over 50 us while a worker slept */
 	uint64_t nr_late;
 	uint64_t nr_locked; /* acquisitions of the account's lock */
-	/* of nr_locked: the lock was held by another thread */
+	/* those of nr_locked that found the lock held by another thread */
 	uint64_t nr_contended;
 	uint64_t nr_wakes; /* sleeping workers woken */
 	/* nr_private of each list */
@@ -467,7 +467,7 @@ struct uaio_wq_counters {
 	unsigned nr_workers;
 	unsigned nr_fixed;
 	unsigned nr_idle;
-	/* of nr_queued: items that wait in lists of devices (I7) */
+	/* those of nr_queued that wait in lists of devices (I7) */
 	unsigned nr_held;
 	/*
 	 * a cancelled item of a private list counts until the list's `head` has passed

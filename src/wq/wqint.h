@@ -32,8 +32,8 @@
 #include "wq/wq.h"
 
 /*
- * How many devices can have a list of waiting items at once. If all lists are in use,
- * other devices may occupy any number of workers.
+ * How many devices can have a list of waiting items at the same time. If all lists are
+ * in use, other devices may occupy any number of workers.
  */
 enum { UAIO_WQ_DEVICES_MAX = 16 };
 
@@ -43,7 +43,7 @@ enum { UAIO_WQ_DEVICES_MAX = 16 };
  */
 struct uaio_wq_device {
 	uint32_t number;
-	/* the device has this struct only while the list has items */
+	/* when the list becomes empty, another device may use this struct */
 	struct list items;
 };
 
@@ -70,7 +70,7 @@ struct uaio_wq_account {
 
 	/* under lock */
 	struct list public;
-	/* of nr_public: items that may block */
+	/* how many items of the list `public` may block */
 	unsigned nr_blocking;
 	struct uaio_wq_device devices[UAIO_WQ_DEVICES_MAX];
 	/* items in the lists of devices */
@@ -159,8 +159,8 @@ enum {
 	UAIO_WQ_STALE_NS = 50000,
 	/*
 	 * This many workers suffice for a busy disk that answers each call within
-	 * UAIO_WQ_SLOW_NS: together they make 64 000 calls a second. For each worker
-	 * whose call takes longer, one more worker is allowed.
+	 * UAIO_WQ_SLOW_NS: together the workers then make 64 000 calls a second. For
+	 * each worker whose call takes longer, one more worker is allowed.
 	 */
 	UAIO_WQ_ENOUGH = 32,
 	UAIO_WQ_SLOW_NS = 500000,
@@ -202,7 +202,7 @@ unsigned uaio_wq_need_locked(struct uaio_wq_account *account);
 
 /*
  * Return: whether another worker must be created: `need` is not 0, or fixed workers are
- * missing, and the limit allows one.
+ * missing; and the limit allows one more.
  */
 bool uaio_wq_lacks_workers_locked(const struct uaio_wq_account *account,
 				  unsigned need);
@@ -248,7 +248,7 @@ struct uaio_work *uaio_wq_pop_locked(struct uaio_wq_account *account);
 struct uaio_work *
 uaio_wq_first_short_locked(const struct uaio_wq_account *account);
 
-/* Move all items of a private list to the public one. */
+/* Move all items of a private list to the public list. */
 void uaio_wq_spill_locked(struct uaio_wq_account *account, unsigned index);
 
 /*
@@ -278,8 +278,8 @@ bool uaio_wq_hold_behind_locked(struct uaio_wq_account *account,
 void uaio_wq_unhold_locked(struct uaio_wq_account *account,
 			   struct uaio_work *work);
 /*
- * Return: the oldest item of a device's list that may start, without removing it; or
- * NULL.
+ * Return: the oldest item in the list of a device that may occupy one more worker; or
+ * NULL. The item stays in the list.
  */
 struct uaio_work *uaio_wq_held_locked(const struct uaio_wq_account *account);
 
