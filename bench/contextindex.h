@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two indexes of kernel AIO contexts: each finds the context that belongs to a handle
+ * A list and a radix tree of kernel AIO contexts: each is an index, which finds the
+ * context that belongs to a handle
  *
  * The library now uses a table (aio/ctxtab.h), and earlier used the list; the radix
  * tree was only proposed. Two benchmarks compare the list and the radix tree with the
@@ -39,7 +40,7 @@
 	void index##_insert(uint64_t handle, void *context);         \
 	/* The handle must be in the index. */                       \
 	void index##_remove(uint64_t handle);                        \
-	/* Return: NULL or a context; compare its handle (I3). */    \
+	/* Return: NULL, or a context, maybe a wrong one (I3). */    \
 	void *index##_find(uint64_t handle);                         \
 	/* Return: bytes of all entries or nodes that are in use. */ \
 	size_t index##_bytes(void)

@@ -4,10 +4,10 @@
  *
  *	crowd KIND PORT PID [-m MS] [-w MS] [-c MS] CONNECTIONS...
  *
- * KIND names the protocol. With echo, the server sends each message back. With http,
- * the server answers `GET /N` with N bytes that depend on N. Each client sends its next
- * request as soon as it has the answer to the previous one, and checks every byte of
- * the answer. One thread runs all clients, by epoll.
+ * KIND names the protocol. With "echo", the server sends each message back. With
+ * "http", the server answers `GET /N` with N bytes that depend on N. Each client sends
+ * its next request as soon as it has the answer to the previous one, and checks every
+ * byte of the answer. One thread runs all clients, by epoll.
  *
  * CONNECTIONS are numbers of clients. The program measures each number in three phases.
  * The first is a warm-up (-w), which is not measured. The second is the measured phase

@@ -153,8 +153,8 @@ static void count_index(struct uaio_counters *counters)
 	nr = nr_put;
 	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
 	/*
-	 * Report only the bytes of INDEX, in table_bytes. index_bytes counts an index
-	 * that only searches by the table use.
+	 * Report only the bytes of INDEX, in table_bytes. The other index, which only
+	 * helps the table to find contexts, does not count.
 	 */
 	counters->index_bytes = 0;
 	if (path && nr)

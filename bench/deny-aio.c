@@ -196,8 +196,8 @@ static int refuse_as_container(scmp_filter_ctx filter)
 
 /*
  * Deny all system calls from FIRST_NEW_CALL on. The filter is written in BPF, because
- * libseccomp cannot compare call numbers. It also denies the calls of x32, whose
- * numbers are higher than all others.
+ * libseccomp cannot compare call numbers. The filter also denies the calls of x32,
+ * whose numbers are higher than all others.
  *
  * Return: 0, or a negative errno if the kernel refuses the filter.
  */

@@ -5,13 +5,12 @@
  *
  *	echo HOW [-n BUSY] [-i IDLE] [-m MS] [-t]
  *
- * HOW is the kind of server. epoll: a plain server without io_uring. ring: one io_uring
- * request for each receive and each send. multishot: one multishot receive per
- * connection, into provided buffers. The clients are a child process with BUSY TCP
- * connections over the loopback device. The child sends on all of these connections,
- * then receives on all.
- * IDLE further connections stay silent. -t uses the kernel's cheapest ring
- * (SINGLE_ISSUER and DEFER_TASKRUN).
+ * HOW is the kind of server. "epoll" is a plain server without io_uring. "ring" makes
+ * one io_uring request for each receive and each send. "multishot" makes one multishot
+ * receive per connection, into provided buffers. The clients are a child process with
+ * BUSY TCP connections over the loopback device. The child sends on all of these
+ * connections, then receives on all. IDLE further connections stay silent. -t uses the
+ * kernel's cheapest ring (SINGLE_ISSUER and DEFER_TASKRUN).
  *
  * The program prints one JSON object about the server:
  *

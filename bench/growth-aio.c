@@ -2,7 +2,7 @@
 /*
  * Rows (measurements) of growth.c for kernel AIO and POSIX AIO. With kernel AIO, n
  * polls wait in a context during the measurement. With POSIX AIO, n reads of a pipe
- * wait. Only in the row lio-listio nothing waits: it times n reads of a file.
+ * wait. Only in the row lio-listio nothing waits: this row times n reads of a file.
  */
 #include <aio.h>
 #include <errno.h>

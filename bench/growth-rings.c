@@ -4,8 +4,8 @@
  * epoll watches all rings. Others have n threads with a ring each, or one ring with n
  * registered files or buffers.
  *
- * In the rows NAME-beside, `op` names the function whose calls are timed while the n
- * rings exist.
+ * In the rows that end in -beside, `op` names the function whose calls are timed while
+ * the n rings exist.
  */
 #include <errno.h>
 #include <linux/io_uring.h>

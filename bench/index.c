@@ -172,7 +172,10 @@ static void *look(void *arg)
 	return NULL;
 }
 
-/* Return: nanoseconds per lookup, in each of the threads. */
+/*
+ * Return: nanoseconds per lookup in one thread, while all threads look up handles: the
+ * mean of the threads.
+ */
 static double time_lookups(round_fn *look_up, size_t nr, unsigned nr_threads)
 {
 	struct looker *lookers = calloc(nr_threads, sizeof(*lookers));

@@ -3,10 +3,10 @@
  * nop VARIANT ROUNDS DEPTH FIXED: measures how many no-ops per second worker threads
  * execute.
  *
- * A proposed kernel change, fixed (permanent) workers for io_uring, came with this
- * program. A round submits DEPTH no-ops for workers by one call, then DEPTH times waits
- * for one event and reaps it. The program links the library, and sets up the library's
- * work queue in one of these ways:
+ * This program first came with a proposed kernel change: fixed (permanent) workers for
+ * io_uring. A round submits DEPTH no-ops for workers by one call, then DEPTH times
+ * waits for one event and reaps it. The program links the library, and sets up the
+ * library's work queue in one of these ways:
  *
  *   single, single+batches   FIXED + 1 normal workers, which share one list
  *   round-robin              FIXED workers with a private list each, to which no-ops

@@ -7,7 +7,7 @@
  *	posix WAY -f PATH [-d DEPTH] [-m MS]
  *
  * The program reads 4 KiB at random offsets of PATH, which it creates and which is in
- * the page cache. WAY is how it waits for the reads. With all but suspend, a round
+ * the page cache. WAY is how it waits for the reads. Unless WAY is "suspend", a round
  * submits DEPTH reads and waits for all of them:
  *
  *	suspend			aio_suspend, with DEPTH reads in flight: each completed

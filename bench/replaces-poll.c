@@ -30,7 +30,7 @@
 enum {
 	SOCKETS = 5000,
 	READY = 100, /* number of sockets that a round makes ready */
-	/* if a round makes socket i ready, the next one is socket i + STEP */
+	/* after socket i, a round makes socket i + STEP ready */
 	STEP = 7,
 	SPARE_FDS = 64, /* descriptors besides those of the sockets */
 };
@@ -273,7 +273,7 @@ static void set_up_sockets(struct job *job)
 				   pairs[i]));
 }
 
-/* Make nr different sockets ready, beginning at a random one. */
+/* Make nr different sockets ready, beginning at a random socket. */
 static void make_ready(size_t nr, uint64_t *random)
 {
 	size_t i;

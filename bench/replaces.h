@@ -30,10 +30,10 @@ struct job {
 	const char *path;
 	size_t file_bytes;
 	size_t bytes; /* per request */
-	size_t depth; /* requests in flight per thread; 1 if is_plain is set */
+	size_t depth; /* DEPTH: requests in flight per context */
 	/*
 	 * number of threads, each with its own context; if is_plain is set, threads *
-	 * depth threads run instead
+	 * depth threads run, and each makes one request at a time
 	 */
 	size_t threads;
 	bool is_plain; /* blocking calls, no AIO */

@@ -6,9 +6,9 @@
  *	scale-uring nop|read|pipe|echo THREADS RINGS MS
  *
  * RINGS is 1 or THREADS. Each thread has its own file, and one operation at a time.
- * nop: a no-op. read: a read of 1 KiB from a file in memory. pipe: a read of an empty
- * pipe, to which the thread then writes. echo: a receive that waits until the thread
- * sends a byte, and a send of the answer. The program prints one JSON object:
+ * "nop" is a no-op; "read" a read of 1 KiB from a file in memory; "pipe" a read of an
+ * empty pipe, to which the thread then writes. "echo" is a receive that waits until the
+ * thread sends a byte, and a send of the answer. The program prints one JSON object:
  *
  *	ios, usecs	number of operations, and their time
  *	cpu_us		processor time of all threads in that time

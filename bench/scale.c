@@ -6,9 +6,9 @@
  *	scale FILE hot|direct THREADS CONTEXTS DEPTH MS
  *
  * This is an ordinary libaio program, to be run on the kernel and under `uaio run`.
- * hot: reads of 1 KiB through the page cache; direct: reads of 4 KiB with O_DIRECT.
- * Each thread has DEPTH reads in flight. CONTEXTS is 1 or THREADS. MS is the duration.
- * The program prints one JSON object:
+ * "hot" means reads of 1 KiB through the page cache, "direct" reads of 4 KiB with
+ * O_DIRECT. Each thread has DEPTH reads in flight. CONTEXTS is 1 or THREADS. MS is the
+ * duration. The program prints one JSON object:
  *
  *	ios, usecs		number of measured reads, and their time
  *	requests		all reads, including those after the measurement
@@ -75,7 +75,7 @@ static long long random_offset(struct reader *reader)
 
 /*
  * The kernel's context may be short of free slots. io_submit() then accepts only some
- * requests, so repeat it for the others.
+ * requests, so call it again for the others.
  */
 static void submit(struct reader *reader, struct iocb **iocbs, long nr)
 {

@@ -6,9 +6,9 @@
  *	uring WORK [-f PATH] [-d DEPTH] [-m MS] [-w WORKERS] [-a] [-s] [-b] [-t]
  *	      [-p]
  *
- * WORK is nop, or read: reads of 4 KiB at random offsets of PATH, which the program
- * creates and which is in the page cache. A round submits DEPTH requests by one system
- * call, which waits for all of them.
+ * WORK is "nop" (no-ops) or "read": reads of 4 KiB at random offsets of PATH, which the
+ * program creates and which is in the page cache. A round submits DEPTH requests by one
+ * system call, which waits for all of them.
  *
  * -a: worker threads execute the requests (IOSQE_ASYNC), at most -w of them; a round
  * submits all requests, then waits for each completion separately. -s: the ring has
