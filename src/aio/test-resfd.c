@@ -18,9 +18,9 @@ static const uint64_t FULL = UINT64_MAX - 1;
 typedef int get_fn(int fd, uint64_t *ret_word);
 
 /*
- * Functions that return a reference to an eventfd, which a request keeps as its word
- * (sink.h). The first is for threads that share the library's descriptor table, the
- * second for threads with a table of their own.
+ * Functions that return a reference to an eventfd, which a request keeps as its word (a
+ * 64-bit value, sink.h). The first is for threads that share the library's descriptor
+ * table, the second for threads with a table of their own.
  */
 static get_fn *const gets[] = { uaio_resfd_get, uaio_resfd_get_parted };
 
@@ -225,8 +225,8 @@ static void a_word_that_is_put_signals_nothing(void **state)
 	uaio_resfd_put(0);
 	assert_int_equal(take_count(fd), 1);
 	/*
-	 * Count the calls of fcntl(): if a word still had a reference to the eventfd, the
-	 * library would duplicate the descriptor before unit_close() closes it.
+	 * Count the calls of fcntl(): if a word (a reference) to the eventfd were left,
+	 * the library would duplicate the descriptor before unit_close() closes it.
 	 */
 	count(SYS_fcntl);
 	unit_close(fd);

@@ -371,7 +371,10 @@ static void test_provided(void **state)
 	assert_non_null(strstr(reported(), "report\tprovided-freed\n"));
 	assert_non_null(strstr(report, "has selected a provided buffer of 100 "
 				       "bytes"));
-	/* A request chooses a part of the third buffer, whose memory exists. */
+	/*
+	 * A request chooses a part of the third buffer. The buffer was remapped, so
+	 * memory exists at its address, and nothing is reported.
+	 */
 	ended.bytes = 0;
 	uaio_check_provided_begun(&group, at + 250, &ended);
 	assert_int_equal(ended.bytes, 100);

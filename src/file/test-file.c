@@ -258,9 +258,9 @@ static void a_file_closed_while_it_is_looked_up_leaves_no_trace(void **state)
 
 /*
  * While the library makes an entry for a pipe's descriptor, another file gets this
- * descriptor, unseen. The library must not keep an entry of the pipe. A later read would
- * find a wrong inode, but no wrong access mode. So also test the pipe's write end, which
- * cannot be read.
+ * descriptor, unseen. The library must not keep an entry of the pipe. If it did, a
+ * later read would notice a wrong inode, but perhaps not a wrong access mode. So also
+ * test the write end, which cannot be read.
  */
 static bool stale_entry_is_not_kept(unsigned end, unsigned n)
 {

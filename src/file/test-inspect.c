@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests that the library recognizes the kinds of anonymous inodes, and eventfds without
- * calling readlink().
+ * Tests that the library recognizes each kind of anonymous inode, and recognizes an
+ * eventfd without calling readlink().
  */
 #undef NDEBUG
 #include <errno.h>

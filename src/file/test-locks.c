@@ -170,9 +170,9 @@ static void what_is_kept_is_used_again(void **state)
 }
 
 /*
- * Another process has locked the file, so the library keeps its descriptor at first.
- * The next uaio_kept_close() closes this descriptor; here the close of another file
- * calls that function.
+ * Another process has locked the file, so at first the library keeps its own descriptor
+ * of the file. The next uaio_kept_close() closes this descriptor; here the close of
+ * another file calls that function.
  */
 static void what_another_process_locks_is_closed(void **state)
 {

@@ -389,8 +389,8 @@ static void check_beginning(uint64_t handle, int nr_cancelled)
 
 /*
  * Writes of one context wait for a write of another context, which completes while this
- * thread cancels them. Many polls make the cancelling take long. No write may be executed
- * if an older write is cancelled.
+ * thread cancels the waiting writes and many polls between them. No write may be
+ * executed if an older write is cancelled.
  */
 static void of_a_cancelled_chain_its_beginning_is_executed(void **state)
 {

@@ -458,7 +458,7 @@ static void step(void (*prepare)(void), unit_step_fn *victim,
 		.nr_min = 100,
 		/*
 		 * A submission has many more instructions than park(). So stop it only
-		 * after every 11th.
+		 * after every 11th instruction.
 		 */
 		.stride = victim == park ? 1 : 11,
 	};

@@ -360,7 +360,7 @@ static void the_agent_wakes_for_a_thread_that_has_parted(void **state)
 	unit_thread_start(&thread, wait_for, &waiting);
 	unit_await_sleep(&thread);
 	store_relaxed(&client.nr_asked, 0);
-	/* The queue stays pinned until the agent has woken the thread. */
+	/* Until the agent has woken the thread, it pins the queue (queue.h). */
 	post_by(uaio_queue_post_parted, 1, false, 0);
 	assert_int_equal(load_relaxed(&client.nr_asked), 1);
 	assert_true(load_relaxed(&client.asked_by) != me);

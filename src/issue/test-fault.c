@@ -105,7 +105,7 @@ static void conditions_choose_requests_by_their_number(void **state)
 	assert_true(pattern_of("nop:eio@min=1") == 0);
 	assert_true(pattern_of("nop:eio@path=*") == 0);
 	assert_true(pattern_of("read:eio;fsync:eio") == 0);
-	/* If several error faults select a request, it gets the first error. */
+	/* Each fault also counts requests that get another fault (fault.h, I1). */
 	assert_true(pattern_of("nop:eio@count=1 nop:eio@after=1,count=1") == 3);
 }
 
@@ -125,7 +125,7 @@ static void the_seed_decides_and_nothing_else(void **state)
 	assert_true(pattern_of("nop:eio@p=0.5") != first);
 	assert_true(pattern_of("nop:eio@p=0.000000001,seed=1") == 0);
 	assert_true(pattern_of("nop:eio@p=1,seed=1") == UINT64_MAX);
-	/* With only= and p=, the probability p= selects from the requests of only=. */
+	/* With only= and p=, p= selects some of the requests that only= names. */
 	assert_true(pattern_of("nop:eio@p=0.5,seed=1,only=1-32") ==
 		    (first & UINT32_MAX));
 	/* Of the requests that p= selects, only the first gets the fault: count=1. */

@@ -60,9 +60,9 @@ static struct {
 	uint32_t nr_enters, nr_setups;
 	/* io_setup fails, so there is no kernel AIO */
 	uint32_t is_quota_used_up;
-	/* as if the program had closed the driver's epoll */
+	/* make the driver's epoll fail, as if the program had closed it */
 	uint32_t is_deaf;
-	/* as if the program had closed the driver's eventfd: no wake-up */
+	/* suppress wake-ups, as if the program had closed the driver's eventfd */
 	uint32_t is_mute;
 	/* how many waits of the driver the test lets end */
 	uint32_t nr_turns;

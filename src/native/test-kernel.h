@@ -67,8 +67,8 @@ static struct {
 	/* do not signal the eventfd, as if it were closed */
 	bool tells_nobody;
 	/*
-	 * atomic: stop an io_submit call without RWF_NOWAIT. is_held: before it submits
-	 * the requests; is_held_after: when it has submitted them
+	 * atomic: stop an io_submit call without RWF_NOWAIT; with is_held, before it
+	 * submits the requests; with is_held_after, when it has submitted them
 	 */
 	uint32_t is_held, is_held_after;
 	/* atomic: io_submit calls without RWF_NOWAIT */

@@ -61,7 +61,10 @@ FUNCTION(bare_pointed, "mov %rcx, %r10\n jmp *pointer(%rip)\n");
 LOCAL(pointed, SITE);
 __asm__(".section .data.rel.ro, \"aw\"\n.balign 8\npointer: .quad pointed\n");
 
-/* An instruction computes an address of code, which calls a function with a call site. */
+/*
+ * An instruction computes the address of some code. This code calls a function with a
+ * call site.
+ */
 FUNCTION(bare_computed, "mov %rcx, %r10\n lea computed(%rip), %r11\n"
 			"jmp *%r11\n");
 LOCAL(computed, "call inner\n ret\n");

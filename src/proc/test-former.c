@@ -136,7 +136,7 @@ static void a_call_gains_no_rights(void **state)
 	/*
 	 * The submitter of this request had another identity than the process. The
 	 * library has recorded only the process's user and group ids, so the
-	 * submitter's are unknown.
+	 * submitter's ids are unknown.
 	 */
 	assert_int_equal(
 		uaio_former_begin(since[1], UAIO_NEEDS_FILE_IDS, false, &call),

@@ -99,7 +99,7 @@ static void after_a_change_of_all_threads_nothing_is_compared(void **state)
 	assert_int_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
 }
 
-/* atomic: the identity of the created thread, plus 1 */
+/* atomic: the identity of the created thread, plus 1; 0: not stored yet */
 static uint32_t of_heir;
 
 static void *tell(void *arg)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How long a queue stays on the fallback thread's list, and when that thread first
- * looks at it. A queue with a request now and then stays on the list. Otherwise each
- * request would wake the thread twice: to remove the queue, and to add it again.
+ * checks the queue. A queue with a request now and then stays on the list. Otherwise
+ * each request would wake the thread twice: to remove the queue, and to add it again.
  */
 #include "ready/readyint.h"
 #include "ready/test-ready.h"
@@ -99,9 +99,9 @@ static void a_queue_that_is_listed_again_stays_as_long(void **state)
 }
 
 /*
- * The fallback thread looks at a busy queue less and less often, so its sleeps grow
- * long. During such a sleep the test puts another queue on the list. The thread must
- * look at that queue soon.
+ * The fallback thread checks a busy queue less and less often, so its sleeps grow long.
+ * During such a sleep the test puts another queue on the list. The thread must check
+ * that queue soon.
  */
 static struct uaio_queue other;
 static uint32_t

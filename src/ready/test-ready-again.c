@@ -104,7 +104,7 @@ what_is_ready_again_while_it_is_tried_is_tried_once_more(void **state)
 	close_pipe();
 }
 
-/* Each request reads into its own byte, so the buffer tells which is tried. */
+/* Each request reads into its own byte, so the buffer tells which request is tried. */
 enum { NR_SLOTS = 64, NR_CALLERS = 4 };
 
 static struct {

@@ -263,8 +263,8 @@ static void what_has_got_ready_is_executed_before_any_sleep(void **state)
 }
 
 /*
- * Several waiters sleep when the file becomes ready. Only one of them must wake. It
- * executes the requests that can be executed.
+ * Several waiters sleep when the file becomes ready. Only one of them must wake, and
+ * execute the requests that can be executed.
  */
 enum { NR_SLEEPERS = 4, NR_EVENTS = 100 };
 

@@ -425,7 +425,7 @@ static void destroying_a_thousand_parked_requests_is_quick(void **state)
 /*
  * When the context is destroyed, the fallback thread may not know of the request yet.
  * Or it may be about to try the request, at once or a little later. Destroying the
- * context must not wait for that.
+ * context must not wait until it does.
  */
 static void destroy_waits_for_no_delay(void **state)
 {
@@ -451,8 +451,8 @@ static void destroy_waits_for_no_delay(void **state)
 		add_time(&times, since);
 		free(byte);
 		/*
-		 * If the fallback thread was about to look at the context, let it do so
-		 * now: it must not find the context.
+		 * If the fallback thread was about to try requests of the context, give
+		 * it time: it must not find the context.
 		 */
 		if (i & 2)
 			stay_away_us(1000);
