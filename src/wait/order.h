@@ -4,7 +4,8 @@
  *
  * The kernel executes buffered requests inside io_submit. So they take effect in the
  * order of submission, and programs rely on that. The library gives some of them to
- * workers. This module keeps that part of the order which a program can observe:
+ * workers, which could change the order. This module keeps the order wherever a program
+ * can observe it:
  *
  *   I1  Ordered requests of an inode take effect one at a time, in the order of
  *       submission. Ordered are buffered, appending and extending writes, and all
@@ -29,9 +30,9 @@
  *
  * Each inode has a list of its requests, in the order of submission. A request that
  * waits is always on this list. A read that has started stays on the list until its
- * system call has returned, a write until its event is posted. A request waits only for
- * older requests. So the first request of the list has always been started, and no two
- * requests wait for each other.
+ * system call has returned; a write stays until its event is posted. A request waits
+ * only for older requests. So the first request of the list has always been started,
+ * and no two requests wait for each other.
  *
  * The list belongs to the inode, not to a descriptor: a file that was opened twice has
  * one list. Requests that are executed inline (by the submitting thread) are never on
@@ -142,8 +143,8 @@ static inline void uaio_inode_end_inline(struct uaio_inode *inode)
 void uaio_inode_await_inline(struct uaio_inode *inode);
 
 /*
- * Put req into the order of its inode's requests.
- * Return: whether it may start at once; if false, it waits in the state ORDERED.
+ * Place req after the earlier requests of its inode.
+ * Return: whether req may start at once; if false, it waits in the state ORDERED.
  */
 bool uaio_order_enter(struct uaio_req *req);
 
@@ -156,7 +157,7 @@ void uaio_order_return(struct uaio_req *req, struct list *ret_startable);
 
 /*
  * Called when the event of req is posted. If req is a write, syncs that waited only for
- * it become startable, and are appended to ret_startable (by link), oldest first.
+ * req become startable, and are appended to ret_startable (by link), oldest first.
  */
 void uaio_order_leave(struct uaio_req *req, struct list *ret_startable);
 

@@ -24,7 +24,7 @@ enum {
 	 * About the length of a disk's own queue. If more reads were pending, io_submit
 	 * would wait while it starts to read pages. With this limit a workload at depth
 	 * 256 makes 0.03 context switches for each read. If the limit is so low that
-	 * half of the reads go to workers, it makes 0.38.
+	 * half of the reads go to workers, the workload makes 0.38.
 	 */
 	MAX_PENDING = 256,
 	/*
@@ -361,7 +361,7 @@ static int64_t try(struct uaio_req *req)
 }
 
 /*
- * End the try of req, whose result is res. If res is -EAGAIN, req goes on waiting,
+ * End a try of req that had the result res. If res is -EAGAIN, req goes on waiting,
  * unless it was cancelled. Otherwise it leaves the lists.
  * Return: whether req waits again. Then it may be freed as soon as the lock is
  * released.

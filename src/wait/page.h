@@ -73,8 +73,9 @@ bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
 bool uaio_page_park(struct uaio_req *req);
 
 /*
- * The oldest read of the device has returned, or will not be executed: try the device's
- * other reads. Requests that must be queued now are appended to ret_startable.
+ * Called when the oldest read of the device has returned, or will not be executed: try
+ * the device's other reads. Requests that must be queued now are appended to
+ * ret_startable.
  */
 void uaio_page_next(struct uaio_device *device, struct list *ret_startable);
 
