@@ -21,8 +21,8 @@ static unsigned add_callers(struct uaio_wq_account *account, const void *on,
 			container_of(pos, struct uaio_worker, node);
 
 		/*
-		 * [MB:called-on] The caller has loaded the file's refs before. If
-		 * `refs` no longer counts a request, called_on no longer shows this
+		 * [MB:called-on] The caller has loaded the file's `refs` before. If
+		 * `refs` no longer counted a request, called_on no longer shows this
 		 * request's call. Pairs with uaio_wq_calls(). [MB:native-closing]
 		 * seq_cst: pairs with uaio_wq_calls_seq_cst().
 		 */
@@ -57,8 +57,8 @@ static void apply_and_unlock(struct uaio_wq_account *account)
 
 	uaio_wq_grant_locked(account, account->nr_idle, &calls);
 	/*
-	 * If nothing is queued, missing fixed workers are created when the next item is
-	 * queued.
+	 * If nothing is queued, create no workers now: missing fixed workers are
+	 * created when the next item is queued.
 	 */
 	if (load_relaxed(&account->nr_public) || uaio_wq_need_locked(account))
 		uaio_wq_ensure_locked(account, &calls);

@@ -3,10 +3,10 @@
  * The manager: the thread that creates the workers of a crew
  *
  * The manager sleeps until a thread calls it. A thread that queues work, or a worker
- * that is about to block, calls it if no awake worker would reach the queued items. The
- * manager then checks every 100 us whether a worker has become free, and creates
- * workers if none has. Once there are enough for a fast disk (UAIO_WQ_ENOUGH), it
- * checks every millisecond. It then adds one worker for each worker that has been
+ * that is about to block, calls the manager if no awake worker would reach the queued
+ * items. The manager then checks every 100 us whether a worker has become free, and
+ * creates workers if none has. Once there are enough for a fast disk (UAIO_WQ_ENOUGH),
+ * it checks every millisecond. It then adds one worker for each worker that has been
  * blocked for long. Threads of the client, and workers, create no thread except the
  * manager.
  *

@@ -219,7 +219,7 @@ static struct uaio_work *take_own(struct uaio_worker *self)
 
 static bool has_work(const struct uaio_worker *self)
 {
-	/* relaxed: the worker looks again under the lock */
+	/* relaxed: before it sleeps, the worker checks again under the lock */
 	return load_relaxed(&self->account->nr_public) ||
 	       (self->list && uaio_worklist_count(self->list));
 }
@@ -460,7 +460,7 @@ static struct uaio_work *next_work(struct uaio_worker *self)
 	while (!work && !leaves) {
 		if (self->list)
 			work = take_own(self);
-		/* relaxed: the worker looks again under the lock */
+		/* relaxed: before it sleeps, the worker checks again under the lock */
 		if (!work && !load_relaxed(&self->account->nr_public)) {
 			uaio_worker_flush(self);
 			spin(self);
