@@ -5,8 +5,8 @@
  *
  * The members of a row: `fill` is the opcode of the n requests, `files` the kind of
  * files for which they wait. `op` is the timed operation, and `order` the order in
- * which it visits the n requests. COMPLETE writes to a request's file, so that the
- * request completes.
+ * which the program visits the n requests. COMPLETE writes to a request's file, so that
+ * the request completes.
  */
 #include <errno.h>
 #include <linux/io_uring.h>

@@ -22,8 +22,7 @@
  *
  * The program prints one JSON object: the time and the rate; the processor time that
  * idle workers use; and the work queue's counters, which prove that the variant was
- * used. The idle workers are measured for IDLE_MS, which begins QUIET_MS after the last
- * no-op.
+ * used. The idle workers are measured for IDLE_MS, from QUIET_MS after the last no-op.
  */
 #include <errno.h>
 #include <inttypes.h>
