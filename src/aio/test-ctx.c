@@ -196,7 +196,7 @@ static void the_quota_is_charged_as_asked_and_given_back(void **state)
 	uaio_config.max_nr = 0;
 }
 
-/* Set up rings of several sizes, first with each system call failing once. */
+/* Set up rings of several sizes; before each ring, let each system call fail once. */
 static int setups_with_failures(void)
 {
 	static const uint32_t sizes[] = { 1, 1, 100, 20000, 200000 };
@@ -431,8 +431,8 @@ static void many_contexts_of_one_event_take_little(void **state)
 	uaio_counters_read(&after);
 	assert_int_equal(after.nr_contexts - before.nr_contexts, nr);
 	/*
-	 * Each ring takes one page, as in the kernel; allow two. The structures that
-	 * find a context by its handle must be small.
+	 * Each ring takes one page, as in the kernel; the test allows two. The
+	 * structures that find a context by its handle must be small.
 	 */
 	assert_true(after.ring_bytes - before.ring_bytes <=
 		    nr * 2ull * uaio_page_bytes());
@@ -572,7 +572,7 @@ static void destroy_ends_while_reads_of_a_pipe_are_being_tried(void **state)
 			sched_yield();
 		unit_destroy(handle);
 		store_relaxed(&stop, 1);
-		/* Closing the reading end makes the writer return, if the pipe is full. */
+		/* Closing the reading end ends a write that waits for room. */
 		unit_close(ends[0]);
 		assert_int_equal(unit_thread_join(&thread), 0);
 		unit_close(ends[1]);

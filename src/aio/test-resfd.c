@@ -225,8 +225,8 @@ static void a_word_that_is_put_signals_nothing(void **state)
 	uaio_resfd_put(0);
 	assert_int_equal(take_count(fd), 1);
 	/*
-	 * Count the calls of fcntl(): if a word (a reference) to the eventfd were left,
-	 * the library would duplicate the descriptor before unit_close() closes it.
+	 * Count the calls of fcntl(): if a word still referred to the eventfd, the
+	 * library would duplicate the descriptor before unit_close() closes it.
 	 */
 	count(SYS_fcntl);
 	unit_close(fd);

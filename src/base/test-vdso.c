@@ -14,8 +14,8 @@
 #endif
 
 /*
- * An ELF object as the kernel might map it, with three symbols: the empty symbol that
- * begins every table, foo and bar.
+ * An ELF object as the kernel might map it, with three symbols: foo, bar, and the empty
+ * symbol that begins every symbol table.
  */
 static struct image {
 	Elf64_Ehdr header;

@@ -145,8 +145,8 @@ static void test_overlap(void **state)
 
 	(void)state;
 	/*
-	 * A linked request waits for the request before it. So its memory may overlap
-	 * the memory of another request.
+	 * A linked request waits for the request before it. So no error is reported if
+	 * its memory overlaps that of another request.
 	 */
 	first = uaio_check_submit(&linked, 0, true);
 	uaio_check_drop(submit(UAIO_OP_WRITE, memory, 8));

@@ -516,8 +516,8 @@ static void a_reused_entry_of_a_closed_descriptor_is_bad(void **state)
 static void a_kind_that_was_read_stays(void **state)
 {
 	/*
-	 * After 64 cached reads in a row, the library reads without first querying the
-	 * page cache, by another function.
+	 * After 64 cached reads in a row, another function of the library makes the
+	 * reads, without first querying the page cache.
 	 */
 	enum { READS = 66 };
 

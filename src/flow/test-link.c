@@ -16,8 +16,9 @@
 static const int64_t LONG_NS = 600000 * 1000000ll;
 
 /*
- * Expect three events, the first two in either order. The order depends on whether the
- * thread that expires the timer completes the read, or a thread that was trying the read.
+ * Expect three events, the first two in either order. The order depends on which thread
+ * completes the read: the thread that expires the timer, or a thread that was just
+ * trying the read.
  */
 static void expect_timeout(const struct got gots[3])
 {
@@ -378,8 +379,8 @@ static void a_linked_timer_may_be_the_first_that_is_parked(void **state)
 }
 
 /*
- * The only worker executes a no-op, then a read that does not return. The request that is
- * linked to the no-op completes before the read returns.
+ * The only worker executes a no-op, then a read that the test blocks. While the read is
+ * blocked, the request that is linked to the no-op must complete.
  */
 static int block_after_a_chain(void)
 {

@@ -369,9 +369,9 @@ static void check_last(long victims, int64_t res)
 }
 
 /*
- * The intruder has reaped the events of all the victim's requests. Its return value is 2 for
- * two events. For one event it is the result of the read, which is 1. Both equal the number
- * of requests.
+ * The intruder has reaped the events of all the victim's requests. Its return value is
+ * 2 for two events. For one event it is the result of the read, which is 1. In both
+ * cases the value is the number of requests.
  */
 static void check_submitted(long victims, long intruders)
 {
@@ -391,8 +391,8 @@ static long feed_and_reap_two(void *arg)
 }
 
 /*
- * Either the intruder cancelled the request, or it came too early to find it; then cancel
- * the request now.
+ * Either the intruder cancelled the request, or it came too early to find the request:
+ * then cancel the request now.
  */
 static void check_submit_cancelled(long victims, long intruders)
 {

@@ -438,7 +438,7 @@ static void a_late_request_keeps_only_its_completion(void **state)
 	have("");
 	assert_int_equal(result_of(write_of(fd, buffer, SIZE)), SIZE);
 	expect_nothing();
-	/* Closing the file does not wait, nor does destroying the context afterwards. */
+	/* Neither closing the file nor destroying the context waits for the delays. */
 	unit_close(fd);
 }
 

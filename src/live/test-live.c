@@ -351,7 +351,7 @@ static void a_child_has_a_page_of_its_own(void **state)
 
 /* number of the system call that shall fail */
 static long refused;
-/* the error with which it fails */
+/* the error with which this system call fails */
 static long refused_error;
 
 static bool refuse(long nr, const long args[6], long *ret_res)

@@ -688,8 +688,8 @@ what_is_lined_does_not_wait_for_a_driver_that_is_held_up(void **state)
 }
 
 /*
- * As if the program had closed the driver's epoll by a call that the library does not
- * see.
+ * The driver's epoll fails, as if the program had closed it by a call that the library
+ * does not see.
  */
 static void nothing_is_lost_where_its_epoll_is_closed(void **state)
 {

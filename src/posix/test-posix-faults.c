@@ -239,8 +239,8 @@ static void any_call_may_fail_in_workers(void **state)
 }
 
 /*
- * fresh_round() runs in a child, where everything is used for the first time. So system
- * calls for memory, tables, threads and descriptors fail, too.
+ * fresh_round() runs in a child, where everything is used for the first time. So the
+ * nth call may also be one that gets memory, a thread or a descriptor.
  */
 static unsigned nth;
 static bool in_workers;

@@ -312,8 +312,8 @@ static void a_handler_may_leave_the_wait_for_good(void **state)
 }
 
 /*
- * These tests do not run under AddressSanitizer. It does not see that a cancelled
- * thread leaves its stack frames, and would report later use of this stack as an
+ * These tests do not run under AddressSanitizer, which does not see that a cancelled
+ * thread leaves its stack frames. So it would report later use of this stack as an
  * overflow.
  */
 #ifndef __SANITIZE_ADDRESS__

@@ -14,7 +14,8 @@
 enum { IDLE_LOOKS = 3 };
 
 /*
- * The fallback thread does not have this queue; the test calls uaio_care_for() itself.
+ * This queue is not on the fallback thread's list; the test calls uaio_care_for()
+ * itself.
  */
 static struct uaio_queue queue;
 

@@ -31,7 +31,7 @@ static struct {
 	uint32_t is_armed; /* atomic */
 	uint32_t is_held;  /* atomic */
 	uint32_t goes_on;  /* atomic */
-	/* atomic: reads that begin after the stopped one */
+	/* atomic: how many reads have begun after the stopped read */
 	uint32_t nr_after;
 } loser;
 
@@ -324,7 +324,7 @@ static void one_call_executes_no_more_than_a_share(void **state)
  */
 static struct {
 	uint32_t ends; /* atomic */
-	/* atomic: a request of the test, not of the mill, has completed */
+	/* atomic: a request that is not one of `iocbs` has completed */
 	uint32_t has_other;
 	struct iocb iocbs[NR_SLOTS];
 	char bytes[NR_SLOTS];

@@ -275,8 +275,8 @@ static void a_stream_nobody_waits_for_is_let_go(void **state)
 		if (!(i & 1))
 			unit_close(ends[0]);
 		/*
-		 * Now nobody must have the reading end open, not even the library: the
-		 * writing end reports that, at once or soon.
+		 * Now nobody must have the reading end open, not even the library. Then
+		 * poll() of the writing end reports POLLERR, at once or soon.
 		 */
 		assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
 		for (;;) {

@@ -413,8 +413,8 @@ static void what_another_thread_tries_in_vain_is_watched(void **state)
 }
 
 /*
- * The thread that looks tries to add the file to the epoll, which fails with ENOMEM.
- * The request must still complete.
+ * The thread `looker` tries to add the file to the epoll, which fails with ENOMEM. The
+ * request must still complete.
  */
 static bool refuse_looker(long nr, const long args[6], long *ret_res)
 {

@@ -130,7 +130,7 @@ static void serve(unsigned i, bool sleeps)
 
 /*
  * Serve two reads, and park them again. After that, the thread that serves the context
- * (the waiter, or the fallback thread) has looked at all other reads.
+ * (the waiter, or the fallback thread) has checked all other reads.
  */
 static void settle(bool sleeps)
 {

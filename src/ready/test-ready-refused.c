@@ -19,9 +19,9 @@
 #include "ready/test-ready.h"
 
 /*
- * The hook makes a system call by which the library waits fail, always or a few times.
- * If the library accepts a request all the same, the request must complete, however the
- * client waits for it.
+ * The library waits by several system calls. The hook makes one of them fail, always or
+ * a few times. If the library accepts a request all the same, the request must
+ * complete, however the client waits for it.
  */
 static struct {
 	/* let calls fail only after a request has been parked and completed */
