@@ -8,7 +8,7 @@
  * can observe it:
  *
  *   I1  Ordered requests of an inode take effect one at a time, in the order of
- *       submission. Ordered are buffered, appending and extending writes, and all
+ *       submission. These are the buffered, appending and extending writes, and all
  *       requests at the file's own position (UAIO_OFF_POSITION), including reads.
  *   I2  While an ordered request waits or runs, every later request on its inode waits
  *       for it, including reads. The submitting thread then executes no request on the
@@ -75,8 +75,7 @@ static inline uint64_t uaio_inode_in_way(const struct uaio_inode *inode)
 }
 
 /*
- * Return: whether the list has ordered requests, so that new requests must wait, and
- * not be executed inline (I2).
+ * Return: whether the list has ordered requests, so that new requests must wait (I2).
  */
 static inline bool uaio_inode_is_busy(const struct uaio_inode *inode)
 {

@@ -269,8 +269,8 @@ static void start_locked(struct uaio_req *req, struct list *ret_startable)
 }
 
 /*
- * Queue the oldest request of the device for a worker, unless one is queued or executed
- * already (I2).
+ * Queue the oldest request of the device for a worker, unless a read of the device is
+ * queued or executed already (I2).
  */
 static void start_oldest_locked(struct uaio_device *device,
 				struct list *ret_startable)

@@ -146,7 +146,7 @@ static struct uaio_wq_crew *form_locked(void)
 	store_relaxed(&crew->identity, uaio_identity_mine());
 	store_relaxed(&crew->domain, uaio_identity_domain());
 	/*
-	 * [MB:crews] release: the crew is initialised before. Pairs with
+	 * [MB:crews] release: this thread has initialised the crew. Pairs with
 	 * uaio_wq_count_crews().
 	 */
 	if (i == nr)

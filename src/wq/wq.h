@@ -173,8 +173,8 @@ struct uaio_handover {
 	/* uninitialised if nr is 0 */
 	struct list items[UAIO_NR_ACCOUNTS];
 	/*
-	 * the length of `others`: requests that the items' owner submits to the kernel
-	 * instead
+	 * the length of `others`: requests that the items' owner gives to the kernel,
+	 * not to workers
 	 */
 	uint32_t nr_others;
 	struct list others; /* `others` is uninitialised if nr_others is 0 */
