@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index PLACES THREADS N: measures an index of N kernel AIO contexts in a program of
- * its own. The indexes are the library's table; the list, which the library used
+ * index PLACES THREADS N: measures three indexes of N kernel AIO contexts, outside of
+ * the library. The indexes are the library's table; the list, which the library used
  * earlier; and the radix tree, which was only proposed (contextindex.h).
  *
  * PLACES says at which addresses the contexts' handles are:
@@ -172,10 +172,7 @@ static void *look(void *arg)
 	return NULL;
 }
 
-/*
- * Return: nanoseconds per lookup in one thread, while all threads look up handles: the
- * mean of the threads.
- */
+/* Return: nanoseconds per lookup, the mean of all threads. */
 static double time_lookups(round_fn *look_up, size_t nr, unsigned nr_threads)
 {
 	struct looker *lookers = calloc(nr_threads, sizeof(*lookers));

@@ -7,8 +7,8 @@
 #define BENCH_NOP_H
 
 /*
- * Number of ring entries. The program that came with the proposal of fixed workers
- * (nop.c) has this number, too. The kernel rounds it up to 16384.
+ * Number of ring entries: that of the original program, which came with a kernel
+ * proposal (nop.c). The kernel rounds it up to 16384.
  */
 enum { NOP_RING_ENTRIES = 10010 };
 

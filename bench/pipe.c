@@ -18,9 +18,9 @@
  * VARIANT names what executes a request when its file becomes ready. With this library:
  * a worker thread (worker-for-each); or the program's thread that waits for the event
  * (caller-runs). With caller-runs+delayed-kick, the default, the library's fallback
- * thread also leaves that thread time to begin. Other variants are for comparison:
- * io_uring, io_uring+deferred, kernel (the kernel's AIO), and plain (read() and
- * write()). With "threads", only for WORK pipe, one thread reads and one writes.
+ * thread also leaves the program's thread time to begin. Other variants are for
+ * comparison: io_uring, io_uring+deferred, kernel (the kernel's AIO), and plain (read()
+ * and write()). With "threads", only for WORK pipe, one thread reads and one writes.
  *
  * The program prints one JSON object: the time, the process's context switches in that
  * time, the number of mapped rings, and the library's counters, which prove that the

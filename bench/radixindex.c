@@ -122,7 +122,7 @@ static void fill(struct node *node, unsigned slot, void *value)
 {
 	node->nr_used++;
 	/*
-	 * release: publishes the node or context to which value points. Pairs with
+	 * release: publishes the node or context to which `value` points. Pairs with
 	 * radix_index_find().
 	 */
 	store_release(&node->slots[slot], value);

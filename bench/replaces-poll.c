@@ -3,12 +3,12 @@
  * Two works (kinds of load) of replaces.c, which use POLL requests of kernel AIO
  * on sockets.
  *
- * ping-pong: two processes send a byte to and fro. Each process waits for an eventfd by
- * epoll. Its POLL request on the socket names the eventfd by IOCB_FLAG_RESFD. Without
- * AIO, another thread of the process waits for the socket by a second epoll, and writes
- * to the eventfd.
+ * "ping-pong": two processes send a byte to and fro. Each process waits for an eventfd
+ * by epoll. Its POLL request on the socket names the eventfd by IOCB_FLAG_RESFD.
+ * Without AIO, another thread of the process waits for the socket by a second epoll,
+ * and writes to the eventfd.
  *
- * sockets: a POLL request waits on each of many sockets. In each round some sockets
+ * "sockets": a POLL request waits on each of many sockets. In each round some sockets
  * become ready; the program reads from them and submits new requests for them. Without
  * AIO, one epoll watches all sockets.
  */
