@@ -372,8 +372,7 @@ static void test_provided(void **state)
 	assert_non_null(strstr(report, "has selected a provided buffer of 100 "
 				       "bytes"));
 	/*
-	 * A request chooses a part of the third buffer. The buffer was remapped, so
-	 * memory exists at its address, and nothing is reported.
+	 * A request chooses a part of the third buffer. Its memory exists: no report.
 	 */
 	ended.bytes = 0;
 	uaio_check_provided_begun(&group, at + 250, &ended);

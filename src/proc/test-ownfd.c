@@ -166,8 +166,8 @@ static long quiesce_and_resume(void *arg)
 }
 
 /*
- * A hook for system calls. While the library closes the socket, which may take long,
- * another thread must be able to acquire the lock of the library's descriptors.
+ * A hook: while the library closes the socket, another thread must be able to acquire
+ * the lock of the library's descriptors.
  */
 static bool go_on_meanwhile(long nr, const long args[6], long *ret_res)
 {
