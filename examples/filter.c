@@ -34,8 +34,9 @@
 enum {
 	BLOCK_BYTES = 64 * 1024,
 	/*
-	 * One block carries data from SOURCE to the command. The other four carry its
-	 * output: the program reads into one while it writes others to TARGET.
+	 * One block carries data from SOURCE to the command. The other four carry the
+	 * command's output: the program reads into one of them while it writes others
+	 * to TARGET.
 	 */
 	NR_BLOCKS = 1 + 4,
 };

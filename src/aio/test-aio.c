@@ -22,7 +22,7 @@ static struct {
 	long rets[NR_POLLS + 1];
 } shared;
 
-/* Cancel one request, then destroy the context, which cancels all others. */
+/* Cancel one request, then destroy the context, which cancels all other requests. */
 static long cancel_and_destroy(void *arg)
 {
 	const long args[3] = { CLONE_FILES };

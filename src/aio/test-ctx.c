@@ -73,7 +73,7 @@ static void values_that_are_no_handle_are_refused(void **state)
 	};
 
 	(void)state;
-	/* Copy the start of a ring into the page, which is unmapped below. */
+	/* Make the page look like a ring; it is unmapped below. */
 	memcpy(page, ring_of(handle), 64);
 	for (unsigned i = 0; i < NR_ELEMENTS(values); i++)
 		assert_misses(values[i]);

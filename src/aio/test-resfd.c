@@ -117,8 +117,8 @@ static void each_completion_adds_one_to_its_own_eventfd(void **state)
 			unit_hook(NULL);
 		}
 		/*
-		 * If successive completions have the same eventfd, it gets only one
-		 * write.
+		 * If successive completions have the same eventfd, the eventfd gets
+		 * only one write.
 		 */
 		assert_int_equal(load_relaxed(&counted.nr_calls), 4);
 		assert_int_equal(take_count(fds[0]), 4);

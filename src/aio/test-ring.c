@@ -250,8 +250,8 @@ static void a_client_that_only_looks_finds_whole_events(void **state)
 }
 
 /*
- * One thread submits and another reaps from the ring in memory. They share only its head
- * and tail.
+ * One thread submits and another reaps from the ring in memory. The threads share only
+ * the ring's head and tail.
  */
 struct reaping {
 	uint64_t handle;

@@ -542,7 +542,10 @@ static void an_eventfd_counts_each_completion(void **state)
 			sum += count;
 		}
 		assert_int_equal(sum, NR);
-		/* Each event is in the ring before its signal, so all are there now. */
+		/*
+		 * Each event is in the ring before its signal, so now all events are
+		 * there.
+		 */
 		assert_int_equal(unit_reap(handle, NR, events), NR);
 		unit_destroy(handle);
 		unit_close(fd);

@@ -245,7 +245,9 @@ static bool has_armed(void *arg)
 	return counters.nr_arms > *(uint64_t *)arg;
 }
 
-/* fd is replaced unseen before the library adds it to the epoll. */
+/*
+ * The test replaces fd, unseen by the library, before the library adds it to the epoll.
+ */
 static void a_read_that_was_armed_late_reads_no_other_pipe(void **state)
 {
 	uint64_t handle = unit_context(4);
@@ -263,7 +265,8 @@ static void a_read_that_was_armed_late_reads_no_other_pipe(void **state)
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	replace_unseen(ends[0], others[0]);
 	/*
-	 * Wait until the fallback thread has armed fd. It tries the read only after that.
+	 * Wait until the fallback thread has added fd to the epoll. Only then it tries
+	 * the read.
 	 */
 	unit_await(has_armed, &counters.nr_arms);
 	assert_int_equal(write(others[1], "o", 1), 1);

@@ -71,8 +71,8 @@ static void a_write_that_waits_for_room_is_cancelled(void **state)
 }
 
 /*
- * The user can stop the output of a terminal by ^S, perhaps for ever. The test does so by
- * TCOOFF.
+ * The user can stop the output of a terminal by ^S, perhaps for ever. The test stops
+ * the output by TCOOFF.
  */
 static void what_is_written_to_a_stopped_terminal_waits(void **state)
 {
@@ -188,8 +188,8 @@ static bool refuse_duplicates(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * If the library cannot keep a duplicate, a waiting read fails with EBADF: no epoll watches
- * its file any more.
+ * If the library cannot keep a duplicate of a closed descriptor, a waiting read fails
+ * with EBADF: no epoll watches its file any more.
  */
 static void closing_without_a_duplicate_ends_the_read(void **state)
 {

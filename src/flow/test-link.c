@@ -300,8 +300,8 @@ static long write_all(void *arg)
 }
 
 /*
- * The timer expires at about the time when its read gets a byte. Whichever ends first, each
- * request of the chain completes once.
+ * The timer expires at about the time when its read gets a byte. Whichever comes first,
+ * each request of the chain completes once.
  */
 static void a_timer_and_its_request_may_end_together(void **state)
 {

@@ -130,7 +130,7 @@ static void end(void)
 
 typedef void post_fn(struct uaio_queue *queue, const struct uaio_post *post);
 
-/* Post nr completions by one call of post. Their data are 1, 2, ... */
+/* Post nr completions by one call of `post`. Their data are 1, 2, ... */
 static void post_by(post_fn *post, unsigned nr, bool is_inline, uint64_t word)
 {
 	struct uaio_completion completions[8] = { 0 };

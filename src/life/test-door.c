@@ -140,7 +140,7 @@ static void where_a_door_cannot_start_the_engine_stays_down(void **state)
 
 static void what_all_doors_have_counted_is_added_up(void **state)
 {
-	/* The sum also includes this context of kernel AIO. */
+	/* The counters also include this context of kernel AIO. */
 	uint64_t handle = unit_context(1);
 	struct uaio_counters counters;
 

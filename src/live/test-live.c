@@ -118,7 +118,7 @@ static void a_page_shows_what_is_counted(void **state)
 	assert_int_equal(unit_in_child(shows_what_is_counted), 0);
 }
 
-/* Fork a child that creates its page and is then killed. Its file remains. */
+/* Fork a child that creates its page and is then killed. The page's file remains. */
 static int leave_a_page(pid_t *ret_pid)
 {
 	int status;

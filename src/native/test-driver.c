@@ -517,8 +517,8 @@ static long close_direct(void *arg)
 }
 
 /*
- * One request is just being submitted, and one is on the driver's list. Closing must
- * wait for both.
+ * One request is just being submitted, and one is on the driver's list. Closing the
+ * file must wait for both requests.
  */
 static void closing_waits_until_the_kernel_has_them(void **state)
 {

@@ -60,8 +60,8 @@ static struct {
 	/* writes with RWF_NOWAIT end with EAGAIN */
 	bool gives_writes_back;
 	/*
-	 * requests with RWF_NOWAIT that are larger than this end with EAGAIN; 0: none
-	 * do
+	 * requests with RWF_NOWAIT that are larger than this end with EAGAIN; 0: no
+	 * request does
 	 */
 	uint64_t whole_max;
 	/* do not signal the eventfd, as if it were closed */

@@ -96,8 +96,8 @@ static void reap_large(unsigned i)
 
 /*
  * Wait until the kernel has nr requests.
- * Return: whether the newest was submitted without RWF_NOWAIT, so that the kernel may
- * wait.
+ * Return: whether the newest request was submitted without RWF_NOWAIT, so that the
+ * kernel may wait.
  */
 static bool may_wait_for(unsigned nr)
 {

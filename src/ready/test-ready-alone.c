@@ -50,7 +50,7 @@ static void a_file_that_polls_ready_and_is_not_is_tried_again(void **state)
 		submit_read_of_byte(&byte);
 		/*
 		 * The submitting thread makes one read call, and wakes the fallback
-		 * thread, which makes a second one.
+		 * thread, which makes a second read call.
 		 */
 		unit_await(are_two, &nr_reads);
 		store_release(&refuses, 0);

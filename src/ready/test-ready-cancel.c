@@ -68,8 +68,8 @@ static void each_way_to_cancel_gives_a_request_one_event(void **state)
 		for (unsigned k = 0; k < NR_ELEMENTS(iocbs); k++) {
 			assert_int_equal(unit_submit(handle, &iocbs[k]), 1);
 			/*
-			 * In odd rounds the library has tried the request before,
-			 * without success.
+			 * In odd rounds, let the library try the request first, without
+			 * success.
 			 */
 			if (k % 2)
 				unit_assert_no_more(handle);

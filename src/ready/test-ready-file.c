@@ -190,7 +190,7 @@ static void parked_requests_stay_with_their_stream(void **state)
 
 /*
  * A stream has two descriptors, and one is closed. The requests must complete as long
- * as the other is open.
+ * as the other descriptor is open.
  */
 static void a_stream_with_two_numbers_is_one_stream(void **state)
 {

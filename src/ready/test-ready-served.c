@@ -278,8 +278,8 @@ static void serve_who_makes_no_call(int fd)
 		iocb.aio_resfd = fd < 0 ? 0 : (uint32_t)fd;
 		assert_int_equal(unit_submit(handle, &iocb), 1);
 		/*
-		 * In odd rounds the fallback thread has tried the request before,
-		 * without success.
+		 * In odd rounds, let the fallback thread try the request first, without
+		 * success.
 		 */
 		if (i % 2)
 			stay_away_us(5000);
