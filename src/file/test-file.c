@@ -259,8 +259,8 @@ static void a_file_closed_while_it_is_looked_up_leaves_no_trace(void **state)
 /*
  * While the library makes an entry for a pipe's descriptor, another file gets this
  * descriptor, unseen. The library must not keep an entry of the pipe. If it did, a
- * later read would notice a wrong inode, but perhaps not a wrong access mode. So also
- * test the write end, which cannot be read.
+ * later read would detect the wrong inode, but not a wrong access mode. So also test
+ * the write end, whose entry does not allow reads.
  */
 static bool stale_entry_is_not_kept(unsigned end, unsigned n)
 {
@@ -542,10 +542,7 @@ static void an_eventfd_counts_each_completion(void **state)
 			sum += count;
 		}
 		assert_int_equal(sum, NR);
-		/*
-		 * Each event is in the ring before its signal, so now all events are
-		 * there.
-		 */
+		/* All events are in the ring now: each came before its signal. */
 		assert_int_equal(unit_reap(handle, NR, events), NR);
 		unit_destroy(handle);
 		unit_close(fd);

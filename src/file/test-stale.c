@@ -280,8 +280,9 @@ static void a_read_that_was_armed_late_reads_no_other_pipe(void **state)
 }
 
 /*
- * fd refers to one pipe, then to another, then to the first again, which the epoll still
- * watches. A read that was submitted on the other pipe must take no byte from the first.
+ * fd refers to a first pipe, then to a second, then to the first again, which the epoll
+ * still watches. A read that was submitted on the second pipe must take no byte from
+ * the first.
  */
 static void a_number_that_is_its_first_pipe_again_is_not_read(void **state)
 {
@@ -386,8 +387,8 @@ static int pipe_that_waits(enum uaio_op op, int *ret_other)
 
 /*
  * A file's descriptor is made to refer to a pipe, unseen by the library. A request at
- * the file position must then not wait inside the submitting call: this call would keep
- * other threads from submitting to the ring.
+ * the file position must then not wait inside the submitting call: a call that waits
+ * would keep other threads from submitting to the ring.
  */
 static void wait_aside(bool in_memory, enum uaio_op op, uint32_t flags)
 {
@@ -513,8 +514,8 @@ static void a_reused_entry_of_a_closed_descriptor_is_bad(void **state)
 
 /*
  * A thread holds no reference to an entry, and has read that the entry is of a regular
- * file. Then the library reuses the entry for a stream; the test sets only the flag
- * UAIO_FILE_F_STREAM instead. The thread must not make a call without an offset.
+ * file. Then the library reuses the entry for a stream. (The test only sets the flag
+ * UAIO_FILE_F_STREAM.) The thread must not make a call without an offset.
  */
 static void a_kind_that_was_read_stays(void **state)
 {

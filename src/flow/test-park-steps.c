@@ -402,8 +402,8 @@ static void check_submit_cancelled(long victims, long intruders)
 
 /*
  * There are three correct outcomes. The intruder cancelled the request. Or it got
- * -EALREADY, and the request ends without being parked. Or it came too early to find the
- * request: cancel the request now.
+ * -EALREADY, and the request ends without being parked. Or it came too early to find
+ * the request: then cancel the request now.
  */
 static void check_submit_ended(long victims, long intruders)
 {

@@ -16,9 +16,9 @@
 #include "unit.h"
 
 /*
- * An object with a queue, as front-ends (kernel AIO, io_uring, POSIX AIO) have. Its memory
- * is never reused for another type (queue.h, I1), because a thread of one test case may
- * still read it in the next.
+ * An object with a queue, as front-ends (kernel AIO, io_uring, POSIX AIO) have. Its
+ * memory is never reused for another type (queue.h, I1), because a thread of one test
+ * case may still read it in the next test case.
  */
 static struct {
 	struct uaio_queue queue;

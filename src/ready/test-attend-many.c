@@ -243,8 +243,8 @@ static void attend_once(unsigned nr_expected)
 
 /*
  * If another thread parks a request in a queue, this thread leaves that queue to the
- * other for one sleep. If the other thread does not sleep, this thread leads the queue
- * again.
+ * other thread for one sleep. If the other thread does not sleep, this thread leads the
+ * queue again.
  */
 static void a_queue_is_served_by_the_last_thread_that_has_parked(void **state)
 {

@@ -270,7 +270,7 @@ static long park_later(void *arg)
 /*
  * Two threads wait before anything is submitted. When a request is parked, one of them
  * becomes the leader, leaves its sleep by siglongjmp(), and never comes back. The
- * library must still serve the other.
+ * library must still serve the other thread.
  */
 static void a_waiter_from_before_the_leader_is_not_forgotten(void **state)
 {

@@ -424,8 +424,8 @@ static void destroying_a_thousand_parked_requests_is_quick(void **state)
 
 /*
  * When the context is destroyed, the fallback thread may not know of the request yet.
- * Or it may be about to try the request, at once or a little later. Destroying the
- * context must not wait until it does.
+ * Or it may be about to try the request, at once or a little later. In both cases,
+ * destroying the context must not wait for that thread.
  */
 static void destroy_waits_for_no_delay(void **state)
 {

@@ -374,8 +374,8 @@ static void parent_and_child_wait_for_their_own_requests(void **state)
 
 /*
  * The parent has closed a stream, and has no requests for it any more, but a child has
- * the stream open. Data that arrives there must not wake a thread that sleeps in the
- * same context.
+ * the stream open. Data that arrives in this stream must not wake a thread that sleeps
+ * in the same context.
  */
 static void a_stream_that_only_a_child_has_open_wakes_nobody(void **state)
 {

@@ -186,7 +186,7 @@ static bool is_drained(void *arg)
 /*
  * The leader (the waiter that sleeps in the epoll) waits for one more event, but no
  * request of its context is parked. Meanwhile requests of another context become ready
- * on the same pipe. These must not keep the leader awake.
+ * on the same pipe. These requests must not keep the leader awake.
  */
 static void a_leader_sleeps_while_requests_of_others_get_ready(void **state)
 {

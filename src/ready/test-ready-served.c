@@ -217,9 +217,9 @@ static void a_waiter_for_two_is_served_with_the_second(void **state)
 }
 
 /*
- * A thread sleeps in io_getevents(), while the context has no request, or only a poll of
- * another pipe, which stays empty. Then this thread submits a request to the same
- * context. The event of the new request must wake the sleeping thread.
+ * A thread sleeps in io_getevents(), while the context has no request, or only a poll
+ * of another pipe, which stays empty. Then the test's thread submits a request to the
+ * same context. The event of the new request must wake the sleeping thread.
  */
 static void a_request_submitted_beside_a_sleeper_wakes_it(void **state)
 {
