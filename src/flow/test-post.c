@@ -18,7 +18,7 @@
 /*
  * An object with a queue, as front-ends (kernel AIO, io_uring, POSIX AIO) have. Its
  * memory is never reused for another type (queue.h, I1), because a thread of one test
- * case may still read it in the next test case.
+ * case may still read it in the next case.
  */
 static struct {
 	struct uaio_queue queue;

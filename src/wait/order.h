@@ -36,9 +36,9 @@
  *
  * The list belongs to the inode, not to a descriptor: a file that was opened twice has
  * one list. Requests that are executed inline (by the submitting thread) are never on
- * the list. A thread executes a request inline only if the list has no ordered request
- * (I1), and no request for which the new request must wait (I4, I5). If two threads
- * submit at the same moment, their requests may be executed in either order.
+ * the list. A request is executed inline only if the list has no ordered request (I1),
+ * and no older request for which it must wait (I4, I5). If two threads submit at the
+ * same moment, their requests may be executed in either order.
  *
  * Thread-safety: any thread; each inode has a lock.
  */
