@@ -66,10 +66,11 @@ int uaio_get_counters(struct uaio_counters *ret_counters);
  * The work queue
  *
  * Workers are threads of the library. They execute the requests that would block the
- * submitting thread. There are two kinds of workers, each with its own limit. The
- * library starts a worker when a request waits for one, and a worker that stays idle
- * ends. Fixed workers do not end when they are idle. Each fixed worker has its own list
- * for operations that cannot block; kernel AIO has no such operation.
+ * submitting thread. There are two kinds of workers, each with its own limit. The library
+ * starts a worker when a request waits for one, and a worker that stays idle ends. A
+ * program may also ask for fixed workers, which do not end when they are idle. Each fixed
+ * worker has its own list for operations that cannot block; only io_uring has such
+ * operations.
  *
  * Each of the four functions below takes an array with one element for each kind of
  * worker. A program may call them at any time: before its first io_setup(2), and while
@@ -119,8 +120,8 @@ struct uaio_wq_fixed {
 };
 
 /*
- * Set the fixed workers of each kind; -1 keeps a number. The old numbers are written to
- * fixed. The kernel has no such call.
+ * Set the fixed workers of each kind; -1 in place of a number keeps the old number. The
+ * old numbers are written to `fixed`. The kernel has no such call.
  *
  * Return: 0, or an error of the list for all four functions; or one of these errors,
  * after which both kinds are unchanged:
@@ -172,8 +173,8 @@ int uaio_cancel(uint64_t ctx, const void *iocb);
  * file to which fd refers now. Requests that were submitted with a duplicate of fd are
  * not cancelled.
  * Return: how many were cancelled, at least 1; or an error of the list above. -ENOENT
- * also if fd is not open, or if the calling thread has its own descriptor table: it has
- * no pending requests, because io_submit(2) executes its requests at once.
+ * also if fd is not open, or if the calling thread has its own descriptor table: such a
+ * thread has no pending requests, because io_submit(2) executes them at once.
  */
 int uaio_cancel_fd(uint64_t ctx, int fd);
 
