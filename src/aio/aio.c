@@ -40,7 +40,10 @@ long uaio_aio_setup(uint32_t nr_events, uint64_t *handlep)
 	uint64_t handle;
 	long ret;
 
-	/* Programs seldom call io_setup, so check the memory even without --strict. */
+	/*
+	 * Check the memory even without --strict: programs seldom call io_setup, so this
+	 * costs little.
+	 */
 	if (!uaio_is_accessible((uintptr_t)handlep, sizeof(*handlep)) ||
 	    !uaio_can_read((uintptr_t)handlep, sizeof(*handlep)))
 		return -EFAULT;
@@ -106,10 +109,7 @@ long uaio_aio_cancel(uint64_t handle, struct iocb *iocb)
 static inline int translate_writable(struct iocb *iocb,
 				     struct uaio_sqe *ret_sqe)
 {
-	/*
-	 * Store aio_key before the request is accepted: after that the client may reuse the
-	 * iocb.
-	 */
+	/* Store aio_key now: once the library accepts the iocb, the client may reuse it. */
 	iocb->aio_key = UAIO_IOCB_KEY;
 	return uaio_iocb_translate(iocb, ret_sqe);
 }
@@ -212,7 +212,7 @@ static int next_iocb(struct iocb **from, struct iocb **ret_iocb)
 }
 
 /*
- * Inlined, so that each caller gets a copy in which `submit` is known to the compiler.
+ * Inlined: in the copy for each caller, the compiler knows `submit`, and can inline it.
  */
 static inline __attribute__((always_inline)) long
 submit_batch(uint64_t handle, long nr, struct iocb **iocbs, submit_fn *submit)
@@ -318,7 +318,10 @@ static long getevents(uint64_t handle, long min_nr, long nr,
 	}
 	if (unlikely(min_nr > nr || min_nr < 0 || !uaio_engine_is_up()))
 		return -EINVAL;
-	/* As in the kernel, a bad address is an error only if there are events to store. */
+	/*
+	 * As in the kernel, a bad address is an error only if there are events to store:
+	 * for NULL, uaio_ctx_getevents() fails only then.
+	 */
 	if (unlikely(!uaio_is_accessible((uintptr_t)events, sizeof(*events))))
 		events = NULL;
 	call.is_strict = uaio_config.is_strict;

@@ -62,7 +62,7 @@ long uaio_aio_pgetevents(uint64_t handle, long min_nr, long nr,
 bool uaio_aio_read_quota(uint64_t *ret_nr, uint64_t *ret_max);
 
 /*
- * Return: whether handle names a context, and the context's ring has no unread events.
+ * Return: whether `handle` names a context, and the context's ring has no unread events.
  */
 bool uaio_aio_is_empty(uint64_t handle);
 

@@ -272,7 +272,8 @@ int uaio_ctx_setup(uint32_t nr_events, uint64_t *ret_handle)
 }
 
 /*
- * Remove the context from the table, so that no thread finds it, and return its quota.
+ * Remove the context from the table, so that no thread finds it, and give back its share
+ * of the quota.
  * Return: the context, for the one caller that is to destroy it; NULL for all others.
  */
 static struct uaio_ctx *claim(uint64_t handle, struct uaio_moved **ret_moved)
@@ -398,8 +399,9 @@ void uaio_submission_end(struct uaio_submission *submission,
 	uint32_t nr_unused = submission->nr_tickets - nr_accepted;
 
 	/*
-	 * Return the unused tickets before ending the batch: if no worker can be created,
-	 * uaio_batch_end() executes requests itself, which may take long.
+	 * Return the unused tickets first, because other threads may need these slots,
+	 * and uaio_batch_end() may take long: if no worker can be created, it executes
+	 * requests itself.
 	 */
 	if (unlikely(nr_unused)) {
 		uaio_batch_post(&submission->batch);

@@ -22,10 +22,10 @@
  *       context lives; only tickets, nr_done and nr_users do.
  *
  * Life cycle: io_setup publishes the context as its last step. io_destroy claims the
- * context under the table's lock: it sets DEAD and empties the table's slot, so only
- * one thread succeeds. That thread then returns the quota, clears the handle, and
- * closes the queue. It waits until all tickets have ended (nr_done) and no call uses
- * the context (nr_users), and frees the context.
+ * context under the table's lock: it sets DEAD and empties the table's slot, so only one
+ * thread succeeds. That thread then gives back its quota, clears the handle, and closes
+ * the queue. It waits until all tickets have ended (nr_done) and no call uses the context
+ * (nr_users), and frees the context.
  *
  * The locks are taken in this order: the table's lock, reap_lock, the queue's lock.
  */
@@ -83,8 +83,8 @@ struct uaio_ctx {
 	struct uaio_vain vain;
 
 	/*
-	 * io_setup opens the queue under reap_lock and the queue's lock, so a thread
-	 * with either lock may compare the queue's generation
+	 * io_setup opens the queue under reap_lock and the queue's lock, so a thread with
+	 * either lock may read the queue's generation
 	 */
 	struct uaio_queue queue __attribute__((aligned(UAIO_CACHE_LINE)));
 	/* atomic: how many tickets have ended; written only under the queue's lock */
@@ -183,9 +183,9 @@ void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx);
  * Return: for how many more requests the ring has room. tickets: the value of
  * ctx->tickets, which the caller has read before. If other threads complete or reap
  * meanwhile, the result may be too low. It is never too high while ctx->tickets keeps
- * this value. Therefore nr_done is read first: a request that completes afterwards counts
- * as in flight. The ring's head is read before its tail: an event that is reaped in
- * between counts as unread.
+ * this value, because of the order of the reads. nr_done is read first: a request that
+ * completes afterwards counts as in flight. The ring's head is read before its tail: an
+ * event that is reaped in between counts as unread.
  */
 static inline long uaio_ctx_room(const struct uaio_ctx *ctx, uint64_t tickets)
 {

@@ -17,8 +17,8 @@
  * the handle, after it has taken a reference (ctx.h, I3). So, unlike with RCU, no thread
  * has to wait for readers.
  *
- * Whether two calls exclude each other by the table's lock (X), or may run concurrently
- * (-):
+ * Pairs of calls that the table's lock keeps apart (X), or that may run concurrently (-).
+ * uaio_ctxtab_set_locked() adds or removes a context:
  *                   find  add  remove
  *         find      -     -     -
  *         add       -     X     X
@@ -48,7 +48,7 @@ struct uaio_ctxtab {
 	uint32_t lowest_free; /* all ids below this one are in use */
 };
 
-/* Make tab an empty table, whatever it contained. */
+/* Make `tab` an empty table, whatever it contained. */
 void uaio_ctxtab_init(struct uaio_ctxtab *tab);
 
 /*

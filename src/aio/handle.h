@@ -32,14 +32,14 @@ int uaio_ctx_setup(uint32_t nr_events, uint64_t *ret_handle);
 /*
  * Destroy a context: cancel its requests that may wait for ever, and wait until no
  * request is in flight. Works like io_destroy(2).
- * Return: 0, or -EINVAL if handle names no context.
+ * Return: 0, or -EINVAL if `handle` names no context.
  */
 int uaio_ctx_destroy(uint64_t handle);
 
 /*
  * Cancel the request that was submitted with the iocb at obj. Works like io_cancel(2).
- * Return: -EINPROGRESS if the request completes as cancelled; -EINVAL if there is no such
- * request, or it cannot be cancelled.
+ * Return: -EINPROGRESS if the request was cancelled; -EINVAL if there is no such request,
+ * or it cannot be cancelled.
  */
 int uaio_ctx_cancel(uint64_t handle, uint64_t obj);
 
@@ -52,8 +52,8 @@ int uaio_ctx_cancel(uint64_t handle, uint64_t obj);
  *
  * When the function returns, each cancelled request has its event.
  * Return: uaio_ctx_cancel_one(): 0; the others: the number of cancelled requests, at least
- * 1. -EALREADY if other threads are executing or submitting all matching requests; -ENOENT
- * if none matches; -EINVAL if handle names no context.
+ * 1. -EALREADY if other threads are executing or submitting all matching requests;
+ * -ENOENT if none matches; -EINVAL if `handle` names no context.
  */
 int uaio_ctx_cancel_one(uint64_t handle, uint64_t obj);
 int uaio_ctx_cancel_fd(uint64_t handle, int fd);
@@ -70,18 +70,18 @@ struct uaio_getevents {
 /*
  * Reap events, and wait for min_nr of them. Works like io_pgetevents(2). The caller has
  * checked that 0 <= min_nr <= nr.
- * Return: the number of events stored to ret_events; -EINVAL if handle names no context;
- * -EINTR; -EFAULT if there are events but they cannot be stored: then they stay in the
- * ring.
+ * Return: the number of events stored to ret_events; -EINVAL if `handle` names no
+ * context; -EINTR; -EFAULT if there are events but they cannot be stored: then they stay
+ * in the ring.
  */
 long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
 			const struct uaio_getevents *call);
 
 /*
- * The client calls mremap(2). If there is a ring at old, do what the kernel does: move
+ * The client calls mremap(2). If there is a ring at `old`, do what the kernel does: move
  * the ring, leave it where it is, or fail.
- * Return: false if there is no ring at old: nothing was done. Otherwise true; *ret_addr is
- * then the result of mremap(2): an address or a negative error number.
+ * Return: false if there is no ring at `old`: nothing was done. Otherwise true; *ret_addr
+ * is then the result of mremap(2): an address or a negative error number.
  */
 bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
 		     int flags, uint64_t new_addr, int64_t *ret_addr);
@@ -94,7 +94,7 @@ bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
 bool uaio_ctx_munmap(uint64_t addr);
 
 /*
- * Return: whether handle names a context, and the context's ring has no unread events.
+ * Return: whether `handle` names a context, and the context's ring has no unread events.
  */
 bool uaio_ctx_is_empty(uint64_t handle);
 

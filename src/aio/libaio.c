@@ -84,8 +84,9 @@ int uaio_io_cancel_0_1(uint64_t ctx, struct iocb *iocb)
 }
 
 /*
- * Return: ret; but 0 in place of -EINVAL, if the timeout is 0 and the ring is empty. Then
- * libaio does not call the kernel, which would refuse the other arguments.
+ * Return: ret; but 0 in place of -EINVAL, if the timeout is 0 and the ring is empty. In
+ * that case the original libaio does not call the kernel, which would refuse the other
+ * arguments.
  */
 static long or_empty(long ret, uint64_t ctx, const struct timespec *timeout)
 {

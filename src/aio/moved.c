@@ -125,8 +125,8 @@ static int64_t move_ring_locked(struct uaio_ctx *ctx, uint64_t new_addr)
 }
 
 /*
- * Return: the context whose ring is at old, if old_bytes and new_bytes are the ring's
- * size. Otherwise NULL, with the error in *ret_error.
+ * Return: the context whose ring is at `old`, if `old_bytes` and `new_bytes` are the
+ * ring's size. Otherwise NULL, with the error in *ret_error.
  */
 static struct uaio_ctx *movable_locked(uint64_t old, size_t old_bytes,
 				       size_t new_bytes, int64_t *ret_error)

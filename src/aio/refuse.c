@@ -56,7 +56,10 @@ static int check_sync(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
 	if (sqe->buf || sqe->len || sqe->off || sqe->rw_flags)
 		return -EINVAL;
-	/* Streams and the character devices known so far have no fsync function. */
+	/*
+	 * Streams have no fsync function; nor, as far as is known, has any character
+	 * device.
+	 */
 	return uaio_file_kind(file) >= UAIO_KIND_STREAM ? -EINVAL : 0;
 }
 

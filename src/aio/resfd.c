@@ -63,7 +63,8 @@ __attribute__((noinline)) void uaio_resfd_signal(const struct uaio_post *post)
 	unsigned count;
 
 	/*
-	 * If successive completions have the same eventfd, one write adds their number.
+	 * If successive completions have the same eventfd, one write adds the number of
+	 * these completions.
 	 */
 	for (unsigned i = 0; i < post->nr; i += count) {
 		uint64_t word = post->completions[i].word;

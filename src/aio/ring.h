@@ -78,7 +78,7 @@ struct uaio_ring {
 
 	/*
 	 * Atomic; written by push, read by any thread. Low half: the trusted copy of the
-	 * map's tail. High half: how many events before this tail the map's tail may not
+	 * map's tail. High half: how many of the newest events the map's tail may not
 	 * include yet. Both halves are in one word, so that a reader gets a consistent
 	 * pair.
 	 */

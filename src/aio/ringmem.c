@@ -71,7 +71,7 @@ static size_t chunk_pages(void)
 
 /*
  * Return: the longest ring that shares a chunk, in pages. A longer ring has its own
- * mapping: no ring of its size would fit into the rest of the chunk.
+ * mapping: a second ring of its size would not fit into the chunk.
  */
 static size_t shared_pages_max(void)
 {
@@ -259,8 +259,8 @@ static void *get_whole_locked(size_t nr_pages)
 	struct chunk *chunk;
 
 	/*
-	 * Make the mapping longer than one chunk: the index would treat one chunk as shared
-	 * by small rings.
+	 * Make the mapping longer than one chunk: the index would treat a mapping of one
+	 * chunk as shared by small rings.
 	 */
 	if (rounded == whole)
 		rounded += whole;
