@@ -62,7 +62,8 @@ static inline int sys_futex_waitv(const void *futexes, uint32_t nr,
 }
 
 /*
- * Do what futex_wake(2) does, but by the older call FUTEX_WAKE_BITSET. nr is not 0.
+ * Do what futex_wake(2) does, but by the older call FUTEX_WAKE_BITSET. nr must not be 0,
+ * because FUTEX_WAKE_BITSET would then wake one thread.
  */
 static inline int sys_futex_wake(void *word, bool is_private, uint32_t nr,
 				 uint32_t mask)
@@ -179,7 +180,7 @@ static inline int sys_capset(const void *header, const void *data)
 
 /* system calls that take paths */
 
-/* how: the kernel's struct open_how, which is `bytes` long. */
+/* `how`: the kernel's struct open_how, which is `bytes` long. */
 static inline int sys_openat2(int dir, const char *path, const void *how,
 			      size_t bytes)
 {
@@ -280,7 +281,7 @@ static inline int sys_setsockopt(int fd, int level, int name, const void *value,
 }
 
 /*
- * request: SIOCINQ or SIOCOUTQ. *ret: how many bytes the socket has queued to receive,
+ * `request`: SIOCINQ or SIOCOUTQ. *ret: how many bytes the socket has queued to receive,
  * or to send.
  */
 static inline int sys_ioctl_socket(int fd, unsigned long request, int *ret)

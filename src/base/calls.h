@@ -4,10 +4,11 @@
  *
  * A sandbox may make any system call fail, or kill the process for the call. The
  * sandbox's rules were written for the program, not for the library. The library makes
- * the calls that every program with files and threads makes. All other calls are listed
- * here, and the library makes one only if it knows that the call does not kill the
- * process. Otherwise sys_*() returns -ENOSYS, as a kernel without the call would, and
- * the caller uses a fallback. doc/sandboxes.md says what each fallback costs.
+ * without a check the calls that every program with files and threads makes. All other
+ * calls are listed here. The library makes a listed call only if it knows that this call
+ * does not kill the process. Otherwise sys_*() returns -ENOSYS, as a kernel without the
+ * call would, and the caller uses a fallback. doc/sandboxes.md says what each fallback
+ * costs.
  *
  *   I1  If there is no seccomp filter when the library is loaded, the library makes all
  *       listed calls.

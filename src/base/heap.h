@@ -31,7 +31,7 @@ struct heap {
 	struct heap_node *root;
 };
 
-/* Return: whether a is before b in the heap's order. */
+/* Return: whether `a` is before `b` in the heap's order. */
 typedef bool heap_is_before_fn(const struct heap_node *a,
 			       const struct heap_node *b);
 
@@ -103,7 +103,7 @@ static inline void heap_add(struct heap *heap, struct heap_node *node,
 	heap->root = heap->root ? heap_meld(heap->root, node, is_before) : node;
 }
 
-/* Remove node, which must be in the heap. */
+/* Remove `node`, which must be in the heap. */
 static inline void heap_remove(struct heap *heap, struct heap_node *node,
 			       heap_is_before_fn *is_before)
 {

@@ -38,7 +38,7 @@ bool uaio_elf_is_ours(const ElfW(Ehdr) * elf);
 /*
  * Read the path of the program interpreter from the open file fd. elf: the file's
  * header, for which uaio_elf_is_ours() is true.
- * Return: 0 with the path in loader; -ENOENT if the program is static; -ENOEXEC if the
+ * Return: 0 with the path in `loader`; -ENOENT if the program is static; -ENOEXEC if the
  * file is malformed or the path is too long.
  */
 int uaio_loader_read(int fd, const ElfW(Ehdr) * elf, char *loader, size_t room);

@@ -43,7 +43,7 @@ struct uaio_slab {
 };
 
 /*
- * Make slab an empty slab. If the slab had objects before, it forgets them, and their
+ * Make `slab` an empty slab. If the slab had objects before, it forgets them, and their
  * memory stays mapped.
  */
 void uaio_slab_init(struct uaio_slab *slab, size_t object_bytes,

@@ -20,7 +20,7 @@ enum { NS_PER_S = 1000000000 };
 #endif
 
 uint32_t uaio_sleep_stop_at;
-/* atomic; see sleepcall.h; NULL at first, set at most once */
+/* atomic: sleepcall.h says what the function returns. NULL at first, set at most once. */
 const uint8_t *(*uaio_sleep_stop_of)(void);
 
 typedef int clock_fn(int clock, struct timespec *ret_time);

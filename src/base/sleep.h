@@ -43,8 +43,8 @@ const struct timespec *uaio_time_until(int64_t deadline_ns,
 int uaio_sleep(uint32_t *word, uint32_t expected, int64_t deadline_ns);
 
 /*
- * Wake up to nr threads that sleep on word. The function does not read the memory at
- * word: another thread may already have freed it.
+ * Wake up to nr threads that sleep on `word`. The function does not read the memory at
+ * `word`: another thread may already have freed it.
  */
 void uaio_wake(uint32_t *word, unsigned nr);
 
@@ -52,7 +52,7 @@ void uaio_wake(uint32_t *word, unsigned nr);
 
 /*
  * Return: the function with this name in an ELF object that the kernel has mapped at
- * image; NULL if image is NULL or has no such function.
+ * `image`; NULL if `image` is NULL or has no such function.
  */
 void *uaio_vdso_find(const void *image, const char *name);
 

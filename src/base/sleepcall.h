@@ -29,8 +29,8 @@ extern uint32_t uaio_sleep_stop_at __attribute__((visibility("hidden")));
 
 /*
  * Without the trap, this function of proc/handlers.c returns the stop byte of the calling
- * thread; or NULL if the thread is in no wait that a signal must end. The pointer to the
- * function is set once, before the library first defers a handler.
+ * thread; or NULL if that thread neither sleeps nor is about to sleep. The pointer to
+ * the function is set once, before the library first defers a handler.
  */
 extern const uint8_t *(*uaio_sleep_stop_of)(void)
 	__attribute__((visibility("hidden")));

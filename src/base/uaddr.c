@@ -26,8 +26,8 @@ size_t uaio_page_find(void)
 }
 
 /*
- * Call probe for one word in each page of the range.
- * Return: whether probe returned true for each page.
+ * Call `probe` for one word in each page of the range.
+ * Return: whether `probe` returned true for each page.
  */
 static bool each_page(uint64_t addr, uint64_t bytes, bool (*probe)(uint64_t))
 {
