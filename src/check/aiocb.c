@@ -23,8 +23,8 @@ static struct {
 	 */
 	struct uaio_lock lock;
 	/*
-	 * Under the lock. If two aiocbs have the same slot, one overwrites the other's
-	 * state; then errors of the overwritten aiocb are not found.
+	 * Changes under the lock. If two aiocbs have the same slot, one overwrites the
+	 * other's state; then errors of the overwritten aiocb are not found.
 	 */
 	struct state states[AIOCBS];
 } aiocbs;

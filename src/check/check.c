@@ -83,8 +83,8 @@ struct submission {
 	struct uaio_check_span stack;
 	uint32_t nr;
 	/*
-	 * the kernel only reads the request's memory, and `hash` is the hash of this
-	 * memory
+	 * true if the kernel only reads the request's memory; then `hash` is the hash of
+	 * this memory
 	 */
 	bool reads_all;
 	uint64_t hash;

@@ -56,24 +56,24 @@ void uaio_check_init(void);
 bool uaio_check_is_on(void);
 
 /*
- * Record a request that the calling thread submits. tail: the address of the word by
- * which the program finds new completions; if tail is 0, sqe->data is that address.
- * is_ordered: a link or a drain makes the request wait for other requests, so it may
- * use their memory.
+ * Record a request that the calling thread submits. `tail`: the address of the word by
+ * which the program finds new completions; if `tail` is 0, sqe->data is that address.
+ * is_ordered: a link or a drain makes the request wait for other requests, so it may use
+ * their memory.
  * Return: the number of the new record; 0: none.
  */
 uint32_t uaio_check_submit(const struct uaio_sqe *sqe, uintptr_t tail,
 			   bool is_ordered);
 
 /*
- * Drop the record of a request that was refused, and so has no completion. record 0: do
- * nothing.
+ * Drop the record of a request that was refused, and so has no completion. If `record` is
+ * 0, do nothing.
  */
 void uaio_check_drop(uint32_t record);
 
 /*
  * Called just before the completion of a request is posted: check the request. res: the
- * result of the request. record 0: do nothing.
+ * result of the request. If `record` is 0, do nothing.
  */
 void uaio_check_complete(uint32_t record, int64_t res);
 
@@ -152,8 +152,8 @@ void uaio_check_written(uintptr_t at, size_t bytes);
 
 /*
  * A fault that the library injects (issue/fault.h) changes a request: report where the
- * request was submitted. name: what the log of `uaio check` calls this change. record
- * 0: do nothing.
+ * request was submitted. `name`: what the log of `uaio check` calls this change. If
+ * `record` is 0, do nothing.
  */
 void uaio_check_say_made(uint32_t record, const char *name);
 
@@ -177,9 +177,9 @@ void uaio_check_unmapped(void);
 void uaio_check_mapped(void);
 
 /*
- * A request posts a completion from one queue to another. from, to: the addresses of
- * both queues' tails (the words that programs read to find completions); from 0: the
- * calling thread posts the completion.
+ * A request posts a completion from one queue to another. `from` and `to` are the
+ * addresses of the two queues' tails (the words that programs read to find completions).
+ * If the calling thread posts the completion, `from` is 0.
  */
 void uaio_check_pass(uintptr_t from, uintptr_t to);
 
@@ -205,8 +205,8 @@ void uaio_check_shared(const void *at, size_t bytes);
 /* The recorded buffers of a group. If all members are 0, there are none. */
 struct uaio_check_provided {
 	/*
-	 * for provided.c only. life: tells groups of this process from those of its
-	 * parent; first and last: the oldest and the newest buffer
+	 * Only provided.c uses these members. `life` tells groups of this process from
+	 * those of its parent. `first` and `last` are the oldest and the newest buffer.
 	 */
 	uint64_t life;
 	uint32_t first, last;
@@ -226,8 +226,8 @@ struct uaio_check_buffer {
 };
 
 /*
- * A provided buffer whose memory the program had freed before a request chose the
- * buffer. 0 bytes: there is no such buffer.
+ * A provided buffer whose memory the program had freed before a request chose the buffer.
+ * If `bytes` is 0, there is no such buffer.
  */
 struct uaio_check_ended {
 	uintptr_t at;

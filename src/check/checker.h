@@ -155,14 +155,14 @@ void uaio_tsan_init(void);
 bool uaio_tsan_is_here(void);
 
 /*
- * The calling thread submits a request. tail: as in uaio_check_submit(), the address of
- * the word that the program reads to find completions. writes: whether the request
- * writes data to a file or socket.
+ * The calling thread submits a request. `tail`: as in uaio_check_submit(), the address of
+ * the word that the program reads to find completions. `writes`: whether the request writes
+ * data to a file or socket.
  */
 void uaio_tsan_submit(uintptr_t tail, bool writes);
 
 /*
- * The request of sqe begins to use its memory. stack: the number of the call stack that
+ * The request of sqe begins to use its memory. `stack`: the number of the call stack that
  * submits the request. ThreadSanitizer may report a race, and end the process.
  * Return: the number of the request's fiber. The sanitizer treats the fiber as a
  * thread, which stands for the request.

@@ -51,7 +51,7 @@ struct uaio_check_part {
 	bool is_gone;
 	/* provided.c only: a provided buffer that no request has chosen yet */
 	bool is_provided;
-	/* For asan.c and memcheck.c: accesses by the program are forbidden. */
+	/* asan.c and memcheck.c only: the program is forbidden to access the piece now */
 	bool is_poisoned;
 	/* asan.c only: shadow byte that the last granule had before the submission */
 	uint8_t last_shadow;
@@ -61,10 +61,10 @@ struct uaio_check_part {
 	 */
 	bool was_undefined;
 	/*
-	 * memcheck.c only: the state at the submission. has_byte_before: the program
-	 * could access the byte before the memory; is_block: the memory is at the
-	 * beginning of an allocated block. If this is no longer true at the completion,
-	 * the program has freed the memory.
+	 * memcheck.c only: the state at the submission. `has_byte_before`: the program
+	 * could access the byte before the memory. `is_block`: an allocated block began
+	 * where the memory begins. If one was true, but is false at the completion, the
+	 * program has freed the memory.
 	 */
 	bool has_byte_before, is_block;
 	/*
@@ -92,7 +92,8 @@ struct uaio_check_record {
 	uintptr_t thread;
 	/*
 	 * how many submitting calls of the thread had ended when it submitted this
-	 * request; once more have ended, the call that submitted it has returned
+	 * request; when this number has grown, the call that submitted the request has
+	 * returned
 	 */
 	uint32_t call;
 	uint8_t op;
@@ -208,13 +209,13 @@ void uaio_check_reported(uintptr_t at);
 
 /*
  * The calling thread submits a request of this operation: order what the thread did
- * before later completions. tail: as in uaio_check_submit().
+ * before later completions. `tail`: as in uaio_check_submit().
  */
 void uaio_check_race_submit(uint8_t op, uintptr_t tail);
 
 /*
- * Make the accesses of sqe's request known to the race checker, which may report a
- * race. record: the record of this request.
+ * Make the accesses of sqe's request known to the race checker, which may report a race.
+ * `record`: the record of this request.
  */
 void uaio_check_race_begin(const struct uaio_sqe *sqe,
 			   struct uaio_check_record *record);
@@ -227,8 +228,8 @@ void uaio_check_race_begin(const struct uaio_sqe *sqe,
 void uaio_check_race_note_locked(const struct uaio_check_record *record);
 
 /*
- * The completion is about to be posted: order the request before the thread that gets
- * the completion. record: a copy of the record, as the record itself may be reused.
+ * The completion is about to be posted: order the request before the thread that gets the
+ * completion. `record`: a copy of the record, as the record itself may be reused.
  */
 void uaio_check_race_end(const struct uaio_check_record *record);
 
@@ -444,7 +445,7 @@ struct uaio_check_report {
 	 */
 	const char *did;
 	/*
-	 * record: a copy of the record of the reported request. other: a copy of the
+	 * `record`: a copy of the record of the reported request. `other`: a copy of the
 	 * record of another request that the error involves. If there is none, other.op
 	 * is UAIO_NR_OPS.
 	 */
@@ -483,7 +484,8 @@ void uaio_check_making_begin(struct uaio_check_making *making,
 void uaio_check_making_end(struct uaio_check_making *making);
 /*
  * Return: whether the calling thread has called uaio_check_making_begin(), but not yet
- * uaio_check_making_end(). If so, *ret is the report that it passed.
+ * uaio_check_making_end(). If so, *ret is the report that the thread passed to
+ * uaio_check_making_begin().
  */
 bool uaio_check_making_mine(struct uaio_check_report *ret);
 
@@ -499,7 +501,7 @@ void uaio_check_report(const struct uaio_check_report *report);
 void uaio_check_begun(void);
 
 /*
- * Write the summary when the process ends. by: name of the other checker in the
+ * Write the summary when the process ends. `by`: name of the other checker in the
  * process, or "none".
  */
 void uaio_check_summary(uint64_t nr_requests, uint64_t nr_checked,

@@ -44,7 +44,7 @@ bool uaio_hint_is_on(void);
 bool uaio_hint_wants(const struct uaio_sqe *sqe);
 
 /*
- * The calling thread submits a request with this record. stack: the number of the
+ * The calling thread submits a request with this record. `stack`: the number of the
  * thread's call stack. is_ordered: a link or a drain makes the request wait for other
  * requests, so it may use their range of a file.
  */

@@ -406,7 +406,7 @@ static bool is_stack(const char *line, const struct uaio_check_span *span)
 }
 
 /*
- * Limit span to the thread's own stack, as the program may have placed the stack inside
+ * Limit `span` to the thread's own stack, as the program may have placed the stack inside
  * a larger mapping.
  */
 static void cut_to_own(struct uaio_check_span *span)
@@ -466,9 +466,9 @@ static void find_span(uintptr_t sp, struct uaio_check_span *ret)
 	}
 	(void)sys_close(fd);
 	/*
-	 * The range of the first thread's stack needs no cut: /proc/self/maps has a
-	 * line for exactly this stack. A range with thread-local data is of another
-	 * thread.
+	 * The range of the first thread's stack needs no cut: /proc/self/maps has a line
+	 * for exactly this stack. A range that contains thread-local data belongs to some
+	 * other thread.
 	 */
 	if (is_in(ret, uaio_check_me()))
 		cut_to_own(ret);

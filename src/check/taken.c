@@ -47,7 +47,7 @@ __attribute__((constructor)) static void load(void)
 }
 
 /*
- * Tell the checkers that the calling thread has got completions. at: the word that it
+ * Tell the checkers that the calling thread has got completions. `at`: the word that it
  * read to find them.
  */
 static void take(const void *at)

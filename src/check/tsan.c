@@ -212,8 +212,8 @@ static void give_back(struct fiber *fiber)
 }
 
 /*
- * Switch to the fiber. flags: with 0, what the thread has done is ordered before what
- * the fiber does; with NO_SYNC it is not.
+ * Switch to the fiber. If `flags` is 0, what the thread has done is ordered before what
+ * the fiber does; with the flag NO_SYNC it is not.
  */
 static void enter(struct fiber *fiber, unsigned flags)
 {
@@ -234,8 +234,8 @@ static void enter(struct fiber *fiber, unsigned flags)
 }
 
 /*
- * Return from the fiber. flags: with 0, what the fiber has done is ordered before what
- * the thread does; with NO_SYNC it is not.
+ * Return from the fiber. If `flags` is 0, what the fiber has done is ordered before what
+ * the thread does; with the flag NO_SYNC it is not.
  */
 static void leave(struct fiber *fiber, unsigned flags)
 {
