@@ -225,7 +225,7 @@ bool uaio_file_part_polls(struct uaio_file *file)
 	list_for_each (pos, &waitq->parked)
 		nr++;
 	/*
-	 * relaxed: the caller has removed file from the table, so no new request can
+	 * relaxed: the caller has removed `file` from the table, so no new request can
 	 * take a reference. nr + 1: each parked poll has one reference, and the caller
 	 * has one
 	 */

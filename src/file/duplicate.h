@@ -19,8 +19,8 @@ struct uaio_file_ops;
 void uaio_file_duplicates_init(const struct uaio_file_ops *ops);
 
 /*
- * Add file, which now owns a descriptor, to a list. uaio_file_yield() searches this list
- * for the owner of a descriptor that the program wants to use.
+ * Add `file`, which now owns a descriptor, to a list. uaio_file_yield() searches this
+ * list for the owner of a descriptor that the program wants to use.
  */
 void uaio_file_note_private(struct uaio_file *file);
 

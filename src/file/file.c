@@ -132,7 +132,7 @@ static void init_waitqs(struct uaio_file *file)
 {
 	uint32_t nr_edges = load_relaxed(&file->nr_edges) + 1;
 
-	/* Lock: a thread may still search the watches of a reused entry (ready.h, I2). */
+	/* Locked, as a thread may still search a reused entry's watches (ready.h, I2). */
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++) {
 		list_init(&file->waitqs[i].parked);
@@ -144,7 +144,7 @@ static void init_waitqs(struct uaio_file *file)
 	}
 	list_init(&file->watches);
 	store_relaxed(&file->last_watch, NULL);
-	/* In a reused entry, the number of edges must not be the old one, nor 0. */
+	/* Threads compare this number, so a reused entry gets a new one; 0 means "none". */
 	store_relaxed(&file->nr_edges, nr_edges ? nr_edges : 1);
 	file->told = file->told_of = 0;
 	file->told_by_any = UINT32_MAX;
@@ -200,9 +200,9 @@ static void free_file(struct uaio_file *file)
 }
 
 /*
- * Put file in the slot of fd, unless the slot has an entry already. Fail if a descriptor
- * was closed since nr_closings was read: fd may then refer to another file than the one
- * that `file` describes. If `file` is not put into the slot, it is freed.
+ * Put `file` in the slot of fd, unless the slot has an entry already. Fail if a
+ * descriptor was closed since nr_closings was read: fd may then refer to another file
+ * than the one that `file` describes. If `file` is not put into the slot, it is freed.
  * Return: 0, with the slot's entry in *ret_file; -EAGAIN if a descriptor was closed;
  * -ENOMEM.
  */
@@ -344,7 +344,7 @@ bool uaio_file_try_get(struct uaio_file *file)
 	return true;
 }
 
-/* Return: whether file, to which the caller has a reference, is still the entry of fd. */
+/* Return: whether `file`, to which the caller has a reference, is still fd's entry. */
 static inline bool is_in_slot(const struct uaio_file *file, int fd)
 {
 	/*

@@ -123,7 +123,7 @@ struct uaio_waitq {
 	 */
 	uint32_t nr;
 	bool is_running; /* a thread is trying the parked requests */
-	/* set while is_running: that thread must try the parked requests again */
+	/* while is_running: set if that thread must try the parked requests again */
 	bool is_kicked;
 
 	/*
@@ -137,8 +137,8 @@ struct uaio_waitq {
 	 */
 	uint32_t nr_misses;
 	/*
-	 * a thread last tried a parked request just before it slept, and the try
-	 * succeeded; so another such try is worth its cost
+	 * the last try by a thread that was about to sleep succeeded, so another such try
+	 * of a parked request is worth its cost
 	 */
 	bool retry_pays;
 	/*
@@ -248,9 +248,9 @@ struct uaio_file {
  */
 struct uaio_file_ops {
 	/*
-	 * The program is about to close the descriptor of a regular file that has requests:
-	 * wait until the descriptor may be closed (closing.h). The caller has removed file
-	 * from the table, and holds the table's reference.
+	 * The program is about to close the descriptor of a regular file that has
+	 * requests: wait until the descriptor may be closed (closing.h). The caller has
+	 * removed `file` from the table, and holds the table's reference.
 	 */
 	void (*see_through)(struct uaio_file *file);
 
@@ -319,8 +319,8 @@ void uaio_file_put(struct uaio_file *file);
 bool uaio_file_try_get(struct uaio_file *file);
 
 /*
- * Add count to an eventfd. If its counter is full, do nothing. Never blocks, except where
- * ppoll(2) fails (a seccomp filter).
+ * Add `count` to an eventfd. If its counter is full, do nothing. Never blocks, except
+ * where ppoll(2) fails (a seccomp filter).
  */
 void uaio_file_signal(struct uaio_file *file, uint64_t count);
 /* As uaio_file_signal(), for a descriptor that has no entry. */

@@ -91,7 +91,7 @@ enum {
 	/*
 	 * After two slow writes, workers execute the file's writes for SLOW_WRITES_NS.
 	 * During the first slow write, the thread may only have been preempted. So the
-	 * second counts only if the thread slept.
+	 * second slow write counts only if the thread slept in it.
 	 */
 	SLOW_WRITES = 2,
 	SLOW_WRITES_NS = 100000000,

@@ -34,7 +34,7 @@ struct uaio_trust {
 	/* how often the trust in fast reads has ended (trust.h, I2 and I3) */
 	uint32_t nr_ended;
 	/*
-	 * in how many more reads after a slow read the library checks whether the thread
+	 * after a slow read: in how many more reads the library checks whether the thread
 	 * slept (trust.h, I2)
 	 */
 	uint32_t nr_close;

@@ -391,9 +391,9 @@ static void inspect_stream(int fd, const struct stat *st,
 /*
  * Return: whether the file system is on a block device, by its device number. File
  * systems in memory, remote file systems and those that the kernel generates have an
- * anonymous number (major 0). The caller calls fstatfs() only for an anonymous number, so
- * opening a small file on a block device takes one system call less. So FUSE on a block
- * device (fuseblk) counts as a local disk.
+ * anonymous number (major 0). The caller calls fstatfs() only for an anonymous number,
+ * which saves this call for files on a block device. Therefore FUSE on a block device
+ * (fuseblk) counts as a local disk.
  */
 static bool has_device(const struct stat *st)
 {

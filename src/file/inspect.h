@@ -74,8 +74,8 @@ int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size);
 
 /*
  * Return: whether fd is still the regular file that the entry was made for, and the file
- * ends at or before offset. Makes one system call. For a remote file the result is false,
- * without a call.
+ * ends at or before `offset`. Makes one system call. For a remote file the result is
+ * false, without a call.
  */
 bool uaio_ends_by(const struct uaio_file *file, int fd, uint64_t offset);
 

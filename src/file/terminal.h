@@ -38,8 +38,8 @@ bool uaio_terminal_is(int fd);
 int uaio_terminal_open(int fd, uint32_t file_flags);
 
 /*
- * Return: whether fd is still the terminal for which file was made. The caller needs no
- * reference to file.
+ * Return: whether fd is still the terminal for which `file` was made. The caller needs no
+ * reference to `file`.
  */
 bool uaio_terminal_is_still(const struct uaio_file *file, int fd);
 
@@ -69,7 +69,8 @@ enum uaio_terminal_wait {
 enum uaio_terminal_wait uaio_terminal_wait(int fd);
 
 /*
- * Return: whether a read of file, on fd, returns even without input (UAIO_TERMINAL_ENDS).
+ * Return: whether a read of `file`, on fd, returns even without input
+ * (UAIO_TERMINAL_ENDS).
  */
 bool uaio_terminal_read_ends(const struct uaio_file *file, int fd);
 
