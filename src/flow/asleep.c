@@ -102,8 +102,8 @@ static void close_group(struct uaio_group *group)
 }
 
 /*
- * Pause between two looks at the sleeper. The thread sleeps, so that the worker can run
- * even if the worker has a lower priority.
+ * Pause before the sleeper's state is read again. This thread sleeps, so that the worker
+ * can run even with a lower priority.
  */
 static void pause(void)
 {

@@ -39,10 +39,10 @@
 #include "flow/cancel.h"
 #include "flow/flow.h"
 
-/* Which requests of a group are to be cancelled. */
+/* Which requests of a queue are to be cancelled. */
 struct aim {
 	bool (*is_meant)(const struct uaio_req *req, const struct aim *aim);
-	/* in which index of the group to search */
+	/* in which index of the queue's requests to search */
 	enum uaio_index_by by;
 	/* the key of matching requests in that index */
 	uint64_t key;
@@ -51,12 +51,12 @@ struct aim {
 	bool is_one; /* cancel only the oldest pending request */
 };
 
-/* The result of a search of the group for requests to cancel. */
+/* The result of a search for requests to cancel. */
 struct haul {
 	struct uaio_cancelled cancelled; /* removed; RUNNING */
 	/*
-	 * borrows: the front-end's list, which takes the cancelled requests, as the
-	 * front-end completes them itself; NULL: this file completes them
+	 * borrows: the list to which cancelled requests are added, for the front-end to
+	 * complete; NULL: this file completes them
 	 */
 	struct uaio_cancelled *later;
 	/* collects the reports of threads that were trying matching requests (I3) */
@@ -149,8 +149,8 @@ static enum uaio_cancel keep_from_parking_locked(struct uaio_req *req,
 }
 
 /*
- * Try to remove req from where it waits, or mark it so that it ends. The lock of its group
- * is held.
+ * Try to remove req from where it waits, or mark it so that it ends. The queue's lock is
+ * held.
  */
 static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 {
@@ -162,7 +162,7 @@ static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 				  &haul->cancelled.startable);
 	if (unlikely(req->sqe.is_multishot || uaio_optab[req->sqe.op].sleeps) &&
 	    ret == UAIO_CANCEL_NONE)
-		/* relaxed: other threads read is_unwanted under the group's lock */
+		/* relaxed: other threads read is_unwanted under the queue's lock */
 		store_relaxed(&req->is_unwanted, true);
 	if (haul->ends_unparked && ret == UAIO_CANCEL_NONE &&
 	    (uaio_req_state(req) == UAIO_REQ_PREPPED ||

@@ -25,7 +25,7 @@ void uaio_group_close(struct uaio_group *group);
  * Cancel, in the order of the declarations,
  *  - the oldest pending request whose member sqe.key has the value `key`,
  *  - all requests that are pending on the open file that fd refers to now,
- *  - all requests that are pending on file, to which the caller has a reference,
+ *  - all requests that are pending on `file`, to which the caller has a reference,
  *  - all pending requests.
  *
  * When the function returns, the completion of each cancelled request is posted. The caller
@@ -52,10 +52,10 @@ struct uaio_cancelled {
 
 /*
  * A front-end's own criterion for which requests to cancel. As in io_uring, requests that
- * have not started (in a chain or behind a drain) do not match. is_meant is called with the
- * queue's lock held; file is the request's file, or NULL. The function may read only the
- * members `op`, `data`, `key` and `word` of sqe, because the other members may change
- * meanwhile.
+ * have not started (in a chain or behind a drain) do not match. is_meant is called with
+ * the queue's lock held; `file` is the request's file, or NULL. The function may read
+ * only the members `op`, `data`, `key` and `word` of sqe, because the other members may
+ * change meanwhile.
  */
 struct uaio_cancel_aim {
 	bool (*is_meant)(const struct uaio_cancel_aim *aim,

@@ -95,8 +95,8 @@ static bool read_of_thread(uint32_t tid, const char *name, char *ret_text,
 }
 
 /*
- * Return: the next number in text, decimal or hexadecimal. ret_text: what follows that
- * number in text.
+ * Return: the next number in `text`, decimal or hexadecimal. ret_text: what follows that
+ * number in `text`.
  */
 static uint64_t next_number(const char *text, const char **ret_text)
 {
@@ -177,9 +177,9 @@ static bool has_our_thread_ids(void)
 /* The closer */
 
 /*
- * The kernel's own AIO has nr_native requests on file. A worker may still be in io_submit
- * with some of these requests. That call may not have looked up the descriptor yet, or may
- * still refuse the request.
+ * The kernel's own AIO has nr_native requests on `file`. A worker may still be in
+ * io_submit with some of these requests. That call may not have looked up the descriptor
+ * yet, or may still refuse the request.
  * Return: whether all these calls have looked up the descriptor, and refused no request.
  */
 static bool submitters_are_in_calls(const struct uaio_file *file,
@@ -202,11 +202,11 @@ static bool submitters_are_in_calls(const struct uaio_file *file,
 }
 
 /*
- * Return: whether the descriptor may be closed: each reference to file, except the closing
- * thread's, belongs to a request whose only system call is in progress. Each such request
- * has one reference. There are no new references, as the closer has removed the
- * file from the table. The references are counted before the calls. So if both counts are
- * equal, no request was missed.
+ * Return: whether the descriptor may be closed: each reference to `file`, except the
+ * closing thread's, belongs to a request whose only system call is in progress. Each such
+ * request has one reference. There are no new references, as the closer has removed the
+ * file from the table. The references are counted before the calls in progress. So if
+ * both counts are equal, no request was missed.
  */
 static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 {
@@ -239,8 +239,9 @@ static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 }
 
 /*
- * Return: whether the thread that closes file may have to wait for req. It may if req is a
- * request of file, or if a request of file may wait for req in the order of their inode.
+ * Return: whether the thread that closes `file` may have to wait for req. It may if req
+ * is a request of `file`, or if a request of `file` may wait for req in the order of
+ * their inode.
  */
 static bool holds_up(const struct uaio_req *req, const void *arg)
 {
@@ -274,7 +275,7 @@ static bool has_waited_enough(int64_t waited_ns)
 }
 
 /*
- * Some requests of file wait until a thread tries them on the descriptor (cold reads:
+ * Some requests of `file` wait until a thread tries them on the descriptor (cold reads:
  * page.h). Send these requests to workers.
  */
 static void start_what_is_tried(struct uaio_file *file)
@@ -294,13 +295,13 @@ static void take_native_of(struct uaio_group *group)
 
 /*
  * Complete the requests that the kernel's own AIO has executed (native.h).
- * Return: whether the kernel may still be executing requests of file.
+ * Return: whether the kernel may still be executing requests of `file`.
  */
 static bool take_native(const struct uaio_file *file)
 {
 	/*
-	 * relaxed: an old value does no harm, because the caller repeats this call until no
-	 * reference to file is left
+	 * relaxed: an old value does no harm, because the caller repeats this call until
+	 * no reference to `file` is left
 	 */
 	if (likely(!load_relaxed(&file->nr_native)))
 		return false;

@@ -17,12 +17,13 @@
  *       before the look-up; /proc/self/task/TID/wchan shows that. If these files cannot be
  *       read, the closer waits until the calls have returned.
  *   I3  A worker that executes a request by one call marks the request is_one_call. Once
- *       the closer has set closer_goes, that worker makes no other call on the descriptor.
- *       The closer waits for the end of all requests without the mark. Without the mark are
- *       requests that other threads execute, and requests that need several calls: large
- *       O_DIRECT requests, and misaligned requests, which may be executed through a copy.
- *       If a worker submits a request to kernel AIO (native.h) and sleeps in io_submit, the
- *       closer may wait some seconds, until the kernel has executed the library's requests.
+ *       the closer has set closer_goes, that worker makes no other call on the
+ *       descriptor. The closer waits for the end of all other requests: those that other
+ *       threads execute, and those that need several calls. Large O_DIRECT requests need
+ *       several calls; so do misaligned requests, which may be executed through a copy.
+ *       If a worker submits a request to kernel AIO (native.h) and sleeps in io_submit,
+ *       the closer may wait some seconds, until the kernel has executed the library's
+ *       requests.
  *   I4  Requests that have not begun are left to the workers; more workers are created while
  *       all are blocked. If the requests still have to wait for long, the closer executes
  *       them.
@@ -41,7 +42,7 @@
 struct uaio_file;
 
 /*
- * Wait until the descriptor of file may be closed (I1); the caller then closes it. May
+ * Wait until the descriptor of `file` may be closed (I1); the caller then closes it. May
  * sleep. The module file/ knows no requests, so it calls this function as see_through of
  * struct uaio_file_ops. The function visits requests in every state in which they wait
  * (waits.h).

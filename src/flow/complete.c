@@ -56,7 +56,8 @@ static inline struct uaio_live_block *count(unsigned nr)
 }
 
 /*
- * Record the times of a request, and trace it. worker: the worker that executed it, or NULL.
+ * Record the times of a request, and trace it. `worker`: the worker that executed it, or
+ * NULL.
  */
 static inline void record(struct uaio_live_block *stats,
 			  const struct uaio_req *req, int64_t res,
@@ -191,8 +192,8 @@ leave_locked(const struct ending *ending, struct list *ret_startable)
 }
 
 /*
- * Second part of completing a request, which has left its group. From now on only syncs
- * wait for the request, if it is a write. Otherwise the request drops its file.
+ * Second part of completing a request, which has left its group. A write keeps its file,
+ * and from now on only syncs wait for it. Any other request drops its file.
  */
 static inline __attribute__((always_inline)) void
 let_go_of_file(const struct ending *ending, struct list *ret_startable)

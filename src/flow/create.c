@@ -69,8 +69,8 @@ static void put_file(struct uaio_file *file)
 }
 
 /*
- * Initialise req. copy: memory that already has a copy of the arguments; NULL if they fit
- * into the request.
+ * Initialise req. `copy`: memory that already has a copy of the arguments; NULL if they
+ * fit into the request.
  */
 static inline __attribute__((always_inline)) void
 fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)

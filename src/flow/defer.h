@@ -31,7 +31,7 @@ void uaio_defer_init(void);
 
 /*
  * req is PREPPED (about to be started): prepare it to wait for ns nanoseconds first. The
- * caller has pinned the request's group (uaio_ready_pin()), and parks req next.
+ * caller has called uaio_ready_pin(), so that the queue is not freed, and parks req next.
  * Return: false if req cannot be deferred.
  */
 bool uaio_defer(struct uaio_req *req, int64_t ns);

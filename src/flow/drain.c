@@ -16,7 +16,7 @@ static bool is_drain(const struct uaio_req *first)
 }
 
 /*
- * Return: whether a request of the group is in flight: created, not held, and not yet
+ * Return: whether a request of the queue is in flight: created, not held, and not yet
  * posted (drain.h, I2).
  */
 static bool is_busy(struct uaio_group *group)

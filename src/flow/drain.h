@@ -78,7 +78,7 @@ static inline bool uaio_drain_is_on(const struct uaio_group *group)
 	return unlikely(load_acquire(&group->drained));
 }
 
-/* Return: whether a drain is to hold the chain that begins with first. */
+/* Return: whether a drain is to hold the chain that begins with `first`. */
 static inline bool uaio_drain_is_due(const struct uaio_req *first)
 {
 	return first->sqe.links & UAIO_DRAIN || uaio_drain_is_on(first->group);

@@ -38,13 +38,17 @@ void uaio_flow_init(void);
 /* Creating (create.c) */
 
 void uaio_group_init(struct uaio_group *group);
-/* Return the free requests to the slab. All requests of the group are complete. */
+/*
+ * Return the free requests of the group to the slab. All requests of its queue are
+ * complete.
+ */
 void uaio_group_fini(struct uaio_group *group);
 
 /*
- * Create a request from sqe: copy sqe and its vectors or path, and take a reference to its
- * file. fixed: the file if sqe->is_fixed, else ignored; the caller holds a reference, and the
- * request uses that file's descriptor. parks: the request will wait until its file is ready.
+ * Create a request from sqe: copy sqe and its vectors or path, and take a reference to
+ * its file. `fixed`: the file if sqe->is_fixed, else ignored; the caller holds a
+ * reference, and the request uses that file's descriptor. `parks`: the request will wait
+ * until its file is ready.
  * Return: 0 with a PREPPED request (one that the caller is about to start); -EAGAIN if
  * memory is refused; -EBADF if the descriptor is not open.
  */
@@ -57,9 +61,9 @@ struct uaio_req *uaio_req_new_held(const struct uaio_submitter *by,
 				   const struct uaio_sqe *sqe);
 
 /*
- * For complete.c: remove a RUNNING request from its group, whose lock is held. is_reusable:
- * the group keeps the request's memory for its next request; otherwise the caller frees that
- * memory by uaio_req_free().
+ * For complete.c: remove a RUNNING request from its group (the requests of its queue).
+ * The queue's lock is held. is_reusable: the group keeps the request's memory for its
+ * next request; otherwise the caller frees that memory by uaio_req_free().
  */
 void uaio_req_leave_locked(struct uaio_req *req, bool is_reusable);
 void uaio_req_free(struct uaio_req *req);
@@ -69,7 +73,7 @@ void uaio_req_init_slab(void);
 /* Functions of send.c (which starts requests) and of work.c (which the work queue calls) */
 
 /*
- * Start a request, which is PREPPED (about to be started). Add it to handover, for a
+ * Start a request, which is PREPPED (about to be started). Add it to the handover, for a
  * worker, or let it wait until its file is ready or its pages are in the page cache.
  */
 void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover);
@@ -84,9 +88,9 @@ void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover);
 int uaio_req_park(struct uaio_req *req);
 
 /*
- * Give the requests that handover has collected for workers to the work queue. If no worker
- * can execute a request, the calling thread executes the request or completes it with an
- * error.
+ * Give the requests that the handover has collected for workers to the work queue. If no
+ * worker can execute a request, the calling thread executes the request or completes it
+ * with an error.
  */
 void uaio_req_hand_over(struct uaio_handover *handover);
 
@@ -110,8 +114,8 @@ void uaio_req_start_first(struct list *startable,
 			  struct uaio_handover *handover);
 
 /*
- * Start the requests of a list, then give the requests that handover has collected for
- * workers to the work queue.
+ * Start the requests of a list, then give the requests that the handover has collected
+ * for workers to the work queue.
  */
 void uaio_req_start_and_hand_over(struct list *startable,
 				  struct uaio_handover *handover);
@@ -122,7 +126,7 @@ void uaio_req_start_and_hand_over(struct list *startable,
  */
 void uaio_req_start_all(struct list *startable);
 
-/* Add a QUEUED request to handover, as a work item. */
+/* Add a QUEUED request to the handover, as a work item. */
 void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover);
 
 /* Completing (complete.c) */
@@ -161,9 +165,9 @@ enum uaio_by uaio_req_by(const struct uaio_req *req,
 			 const struct uaio_worker *worker);
 
 /*
- * The oldest cold read (page.h) of device is complete: let the next cold read start.
+ * The oldest cold read (page.h) of `device` is complete: let the next cold read start.
  * The calling thread also tries other waiting reads of the device; each successful try
- * copies the data of its read. Meanwhile worker, unless NULL, counts as blocked.
+ * copies the data of its read. Meanwhile `worker`, unless NULL, counts as blocked.
  */
 void uaio_req_read_next(struct uaio_device *device, struct uaio_worker *worker,
 			struct list *ret_startable);

@@ -162,8 +162,8 @@ void uaio_gate_pass(struct uaio_handover *handover)
 	uint32_t seen = load_relaxed(&gate);
 
 	/*
-	 * In the states ENDED and LONG this thread does not wait. The request is not queued
-	 * either: the thread that starts the request executes it.
+	 * In the states ENDED and LONG this thread does not wait, and its write or sync
+	 * is not queued: the thread that starts such a request executes it.
 	 */
 	if (likely(seen == GATE_OPEN) || seen == GATE_ENDED ||
 	    state_of(seen) == GATE_LONG)

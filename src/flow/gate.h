@@ -54,8 +54,8 @@ struct uaio_handover;
 void uaio_gate_init(void);
 
 /*
- * Called before a request is handed over to workers. If another thread is in exit or exec,
- * gives the work items of handover to the work queue, and waits at the gate.
+ * Called before a request is handed over to workers. If another thread is in exit or
+ * exec, gives the work items of the handover to the work queue, and waits at the gate.
  */
 void uaio_gate_pass(struct uaio_handover *handover);
 

@@ -72,8 +72,8 @@ static void send_all_to_workers(struct uaio_req *const *reqs, unsigned nr,
 }
 
 /*
- * Submit requests of one group, which the caller has pinned. Requests that the kernel
- * refuses are given to workers.
+ * Submit requests of one queue, which the caller keeps from being freed. Requests that
+ * the kernel refuses are given to workers.
  */
 static void submit(struct uaio_group *group, struct uaio_req *const *reqs,
 		   unsigned nr, struct uaio_handover *handover)
@@ -98,7 +98,7 @@ static void submit(struct uaio_group *group, struct uaio_req *const *reqs,
 }
 
 /*
- * Submit requests of one group, and look for completions at once. If io_submit would have
+ * Submit requests of one queue, and look for completions at once. If io_submit would have
  * to wait for a request, the kernel completes the request unexecuted. A worker can then
  * begin such a request now.
  */
@@ -107,8 +107,8 @@ static void submit_of_one(struct uaio_group *group,
 			  bool is_signalled, struct uaio_handover *handover)
 {
 	/*
-	 * Without the pin, the requests might complete, and the queue be freed, during this
-	 * call.
+	 * Keep the queue from being freed during this call, as all its requests might
+	 * complete.
 	 */
 	uaio_ready_pin(&group->ready);
 	submit(group, reqs, nr, handover);

@@ -21,15 +21,15 @@ struct uaio_sqe;
 struct uaio_worker;
 
 /*
- * Add a request, which is PREPPED (about to be started), to handover, for the kernel's
- * own AIO.
+ * Add a request, which is PREPPED (about to be started), to the handover, for the
+ * kernel's own AIO.
  * Return: false, having done nothing, if the kernel is not to execute the request.
  */
 bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover);
 
 /*
- * Add a request, which is PREPPED (about to be started), to handover, for the driver to
- * submit (driver.h).
+ * Add a request, which is PREPPED (about to be started), to the handover, for the driver
+ * to submit (driver.h).
  * Return: false, having done nothing, if the driver is not to submit it.
  */
 bool uaio_kernel_line(struct uaio_req *req, struct uaio_handover *handover);
@@ -39,8 +39,8 @@ bool uaio_kernel_takes(const struct uaio_file *file,
 		       const struct uaio_sqe *sqe);
 
 /*
- * Submit the requests that handover collected for the kernel. Requests that the kernel
- * refuses are added to handover again, for workers.
+ * Submit the requests that the handover has collected for the kernel. Requests that the
+ * kernel refuses are added to the handover again, for workers.
  */
 void uaio_kernel_hand_over(struct uaio_handover *handover);
 
@@ -54,7 +54,7 @@ void uaio_kernel_hand_over(struct uaio_handover *handover);
 bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker);
 
 /*
- * A function of struct uaio_flow_ops: complete requests of one group that the kernel has
+ * A function of struct uaio_flow_ops: complete requests of one queue that the kernel has
  * executed.
  */
 void uaio_req_complete_native(struct uaio_req *const *reqs,

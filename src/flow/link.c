@@ -114,7 +114,7 @@ void uaio_link_resume_locked(struct uaio_req *req, struct list *ret_startable)
 }
 
 /*
- * Cancel req and all later requests of its chain, which are HELD. by: the request that
+ * Cancel req and all later requests of its chain, which are HELD. `by`: the request that
  * failed.
  */
 static void break_locked(struct uaio_req *req, const struct uaio_req *by,

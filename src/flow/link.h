@@ -19,15 +19,15 @@
  *       starts, the request may use the next file that gets this descriptor.
  *   I2  req->after and req->before link the requests of a chain. They, and the state
  *       HELD, change under the queue's lock (group->lock). When a request has started,
- *       its member before is NULL; only a linked timer keeps it until the timer or the
- *       request that it limits is complete.
+ *       its member `before` is NULL; only a linked timer keeps its `before` until the
+ *       timer or the request that it limits is complete.
  *   I3  When a request leaves its group, it also leaves its chain. From then on the thread
  *       that completes the request owns the next request of the chain, which is now PREPPED
  *       (about to be started). This thread posts the event of the completed request, then
  *       starts the next request. If it is the submitting thread, it starts the next request
  *       when the submission ends (chain.h).
  *   I4  The thread that expires a linked timer owns the timer. Under the queue's lock
- *       that thread finds the timer's request by the member before, or finds that the
+ *       that thread finds the timer's request by the member `before`, or finds that the
  *       request has left the group.
  *
  * The module issue/ builds the chains (chain.h), and issues their requests.
@@ -71,7 +71,7 @@ void uaio_link_init(uaio_issue_held_fn *issue);
  */
 int uaio_link_new(const struct uaio_submitter *by, const struct uaio_sqe *sqe,
 		  struct uaio_req **ret_req);
-/* Append req, which is new, to the chain that ends with last. */
+/* Append req, which is new, to the chain whose last request is `last`. */
 void uaio_link_append(struct uaio_req *last, struct uaio_req *req);
 
 /*
@@ -137,8 +137,8 @@ void uaio_link_started(void);
  */
 bool uaio_link_breaks(const struct uaio_req *req, int64_t res);
 /*
- * req leaves its group, whose lock is held. Requests of its chain that may start, or have to
- * be cancelled, are appended to ret_startable.
+ * req leaves its group (the requests of its queue). The queue's lock is held. Requests of
+ * its chain that may start, or have to be cancelled, are appended to ret_startable.
  */
 void uaio_link_leave_locked(struct uaio_req *req, bool breaks,
 			    struct list *ret_startable);

@@ -78,8 +78,8 @@ void uaio_queue_close(struct uaio_queue *queue)
 	uaio_waiters_dismiss(queue);
 	uaio_group_close(group);
 	/*
-	 * Requests in kernel AIO end by themselves. All waiting threads have been
-	 * dismissed, so this thread reaps their completions.
+	 * Requests in kernel AIO end by themselves. No other thread waits on this queue
+	 * any more, so this thread reaps the completions of these requests.
 	 */
 	while ((nr = uaio_native_nr(group))) {
 		if (!uaio_ready_take_native(group))
@@ -98,7 +98,10 @@ static void give_to_sink_locked(struct uaio_queue *queue,
 		queue->nr_queued += post->nr;
 }
 
-/* Return: whether sink->act() has to be called; if so, the queue is now pinned. */
+/*
+ * Return: whether sink->act() has to be called. If so, uaio_ready_pin() now keeps the
+ * queue from being freed.
+ */
 static bool begins_act_locked(struct uaio_queue *queue)
 {
 	if (likely(!queue->wants_act))
@@ -217,7 +220,7 @@ void uaio_queue_post_parted(struct uaio_queue *queue,
 	const struct uaio_sink *sink = queue->sink;
 	bool has_waiters;
 
-	/* Without this pin, the queue might be freed before uaio_table_call() below. */
+	/* Keep the queue from being freed before uaio_table_call() below. */
 	uaio_ready_pin(&queue->group.ready);
 	uaio_queue_lock(queue);
 	give_to_sink_locked(queue, sink, post);

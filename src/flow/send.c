@@ -58,10 +58,11 @@ route(struct uaio_req *req, struct uaio_handover *handover)
 }
 
 /*
- * Park a RUNNING request. First count the request, get its watch (which connects the queue
- * with the file), and pin its group. Then announce the request to the threads that wait for
- * events of its group. test/model/park.pml is a model of this function; test-park-steps.c
- * stops it after each instruction.
+ * Park a RUNNING request. First count the request, get its watch (which connects the
+ * queue with the file), and keep its queue from being freed (uaio_ready_pin()). Then
+ * announce the request to the threads that wait for events of its group.
+ * test/model/park.pml is a model of this function; test-park-steps.c stops it after each
+ * instruction.
  */
 int uaio_req_park(struct uaio_req *req)
 {
@@ -90,7 +91,9 @@ int uaio_req_park(struct uaio_req *req)
 	return parks ? 0 : -ECANCELED;
 }
 
-/* Execute a request in this thread. Meanwhile worker, unless NULL, counts as blocked. */
+/*
+ * Execute a request in this thread. Meanwhile `worker`, unless NULL, counts as blocked.
+ */
 static int64_t execute_here(struct uaio_req *req, struct uaio_worker *worker)
 {
 	bool blocks = worker && uaio_wq_blocks(worker);
@@ -126,7 +129,8 @@ static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 }
 
 /*
- * Issue a request that was HELD. Pin its group meanwhile, as the request may park.
+ * Issue a request that was HELD. Meanwhile keep its queue from being freed: if the
+ * request parks, another thread may complete it.
  * Return: false if the request was to be parked, but its queue is being closed.
  */
 static __attribute__((noinline)) bool start_held(struct uaio_req *req,

@@ -102,7 +102,7 @@ static bool is_unwanted(const struct uaio_req *req)
 
 /*
  * Execute a multishot request again and again, and post the results, until its file is
- * empty or a canceller has marked the request. (The peer may send for ever.)
+ * empty. As a peer may send for ever, also stop if a canceller has marked the request.
  * Return: the last result.
  */
 static __attribute__((noinline)) int64_t
