@@ -343,8 +343,8 @@ long uaio_host_raw_close_range(unsigned first, unsigned last, int flags)
 	if (flags & CLOSE_RANGE_CLOEXEC)
 		return close_some(first, last, flags);
 	/*
-	 * close_rest() gets only the descriptors that close_each() has left. At the
-	 * closed ones, another thread may already have opened new files.
+	 * Give close_rest() only the descriptors that close_each() has left: another
+	 * thread may already have opened new files at the numbers that are closed.
 	 */
 	rest = close_each(first, last);
 	if (rest > last)

@@ -135,7 +135,7 @@ long uaio_host_raw_filter(long nr, const long a[6]);
  */
 long uaio_host_uring_setup(long nr_entries, long params);
 /*
- * Like uaio_host_uring_setup(), for a program that calls syscall(2). caller: an address
+ * Like uaio_host_uring_setup(), for a program that calls syscall(2). `caller`: an address
  * in the code that makes the call. The library makes no ring if io_uring_enter()
  * instructions of this code cannot be patched.
  */
@@ -145,8 +145,8 @@ long uaio_host_uring_enter(const long a[6]);
 long uaio_host_uring_register(const long a[4]);
 /*
  * Called by liburing's functions.
- * Return: whether the program should call io_uring_enter() for ring fd, see
- * uaio_uring_may_complete() (uring/uring.h).
+ * Return: whether to call io_uring_enter() for the ring fd, because that may complete
+ * requests (uaio_uring_may_complete(), uring/uring.h).
  */
 bool uaio_host_uring_may_complete(int fd, bool is_registered);
 

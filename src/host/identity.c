@@ -89,14 +89,14 @@ enum { NR_CHANGING = sizeof(changing) / sizeof(changing[0]) };
  * Return: whether code in the process may make the system calls in `changing` by its
  * own instructions, so that the library would not notice.
  *
- * is_beside_lost_threads: this process was forked by a process with several threads.
- * One of the threads that the child lacks may have held the dynamic loader's lock. The
- * lock is free for certain once the child has loaded or unloaded an object
+ * is_beside_lost_threads: a process with several threads has forked this process. One of
+ * the threads that the child lacks may have held the dynamic loader's lock. The lock is
+ * free for certain once the child has loaded or unloaded an object
  * (uaio_patch_has_loaded()). Until then this thread must not acquire the lock. The
- * function reads the list of loaded objects without the lock if the process has a
- * single thread and the library counts loads (uaio_patch_loads()). Otherwise it returns
- * true. Once it has returned false, it reads the list again only after objects were
- * loaded or unloaded.
+ * function reads the list of loaded objects without the lock if the process has a single
+ * thread and the library counts loads (uaio_patch_loads()). If either is not so, the
+ * function returns true. Once it has returned false, it reads the list again only after
+ * objects were loaded or unloaded.
  */
 static bool may_change_unseen(bool is_beside_lost_threads)
 {

@@ -112,9 +112,9 @@ static bool gains_privilege(const struct stat *st)
 }
 
 /*
- * Read the beginning of the open file fd into head.
+ * Read the beginning of the open file fd into `head`.
  * Return: why the library cannot be loaded into this program, or NULL. For a script,
- * *ret_interpreter is the name of its interpreter, inside head; else NULL.
+ * *ret_interpreter is the name of its interpreter, inside `head`; else NULL.
  */
 static const char *why_of_file(int fd, const char *path, union head *head,
 			       char **ret_interpreter)

@@ -310,7 +310,7 @@ static int ms_left_of(int64_t deadline_ns)
 }
 
 /*
- * can: the program's call may sleep, and the thread can sleep in ppoll() instead.
+ * `can`: the program's call may sleep, and the thread can sleep in ppoll() instead.
  * Return: whether the thread leads queues (serves them) while it sleeps.
  */
 static bool attends(bool can)

@@ -84,7 +84,7 @@ void uaio_host_load_quota(void)
 }
 
 /*
- * If path is aio-max-nr or aio-nr in /proc/sys/fs, write to text what the program is to
+ * If path is aio-max-nr or aio-nr in /proc/sys/fs, write to `text` what the program is to
  * read there.
  * Return: the length; 0 if path is another file, or in a signal handler that
  * interrupted the library.
@@ -104,7 +104,7 @@ static int print_quota(const char *path, char text[24])
 }
 
 /*
- * Return: a descriptor of a sealed memfd that contains text, with file position 0; or
+ * Return: a descriptor of a sealed memfd that contains `text`, with file position 0; or
  * the error of creating, writing or sealing it.
  */
 static int new_file(const char *text, int len)

@@ -128,7 +128,7 @@ static long setup_ours(long nr_entries, long params)
 #endif
 
 /*
- * caller: an address in the code that calls io_uring_setup().
+ * `caller`: an address in the code that calls io_uring_setup().
  * Return: whether the object (program or shared library) at this address contains
  * io_uring_enter() instructions that could not be patched. For a ring of the library,
  * these instructions would enter the kernel, which does not know the ring. So the

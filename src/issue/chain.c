@@ -49,8 +49,8 @@ static void name_file(const struct uaio_req *req)
 
 /*
  * The request polls a file that the front-end itself has made (UAIO_FILE_F_RING), for
- * example a ring. The front-end may choose another file that becomes ready instead, such as
- * a bell.
+ * example a ring. Let the request poll the file that the front-end names instead, if any,
+ * such as the ring's bell.
  */
 static __attribute__((noinline)) void replace_polled(struct uaio_req *req,
 						     struct uaio_file **file)
@@ -427,7 +427,7 @@ static __attribute__((noinline)) void check(struct uaio_req *req)
 }
 
 /*
- * Add sqe to the chain. error: 0, or the -errno with which sqe is refused. is_late:
+ * Add sqe to the chain. `error`: 0, or the -errno with which sqe is refused. is_late:
  * report the error only when sqe starts.
  */
 static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
