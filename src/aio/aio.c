@@ -156,7 +156,7 @@ static __attribute__((noinline)) int submit_with_resfd(struct uaio_batch *batch,
 
 /*
  * Submit one request. Errors are checked in the kernel's order: the iocb's memory, its
- * reserved fields, room in the ring, its descriptors, its operation.
+ * reserved fields, room in the ring, the iocb's descriptors, the operation.
  */
 static int submit_one(struct uaio_batch *batch, struct iocb *iocb)
 {

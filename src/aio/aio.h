@@ -6,7 +6,7 @@
  * a negative error number. libaio's functions and the interposed syscall(2) call them.
  *
  * Context: any thread. In a signal handler that interrupted the library, the functions
- * return -EAGAIN. They leave errno unchanged.
+ * return -EAGAIN. The functions leave errno unchanged.
  *
  * Tested by src/ready/test-waiter.c, test-ctx.c and test/conform/.
  */

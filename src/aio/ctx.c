@@ -315,7 +315,7 @@ static bool is_drained(struct uaio_ctx *ctx)
 
 	/*
 	 * This function reads nr_users under reap_lock, and nr_done under the queue's
-	 * lock. A thread that changes one of them afterwards finds DEAD set, and wakes
+	 * lock. A thread that changes either number afterwards finds DEAD set, and wakes
 	 * the destroying thread.
 	 */
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);

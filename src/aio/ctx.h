@@ -141,7 +141,7 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 /*
  * Find a context, verify its handle, and keep the context from being freed until
  * uaio_ctx_unuse(). The caller takes no ticket, and does not sleep before
- * uaio_ctx_unuse().
+ * uaio_ctx_unuse(), for which io_destroy waits.
  * Return: the context, or NULL.
  */
 struct uaio_ctx *uaio_ctx_use(uint64_t handle);
@@ -182,10 +182,10 @@ void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx);
 /*
  * Return: for how many more requests the ring has room. tickets: the value of
  * ctx->tickets, which the caller has read before. If other threads complete or reap
- * meanwhile, the result may be too low. It is never too high while ctx->tickets keeps
- * this value, because of the order of the reads. nr_done is read first: a request that
- * completes afterwards counts as in flight. The ring's head is read before its tail: an
- * event that is reaped in between counts as unread.
+ * meanwhile, the result may be too low. The result is never too high while ctx->tickets
+ * keeps this value, because of the order of the reads. nr_done is read first: a request
+ * that completes afterwards counts as in flight. The ring's head is read before its tail:
+ * an event that is reaped in between counts as unread.
  */
 static inline long uaio_ctx_room(const struct uaio_ctx *ctx, uint64_t tickets)
 {

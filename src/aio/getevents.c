@@ -32,8 +32,8 @@ static bool is_over_locked(const struct uaio_ctx *ctx, uint64_t generation)
 }
 
 /*
- * If the client's memory cannot be written, fail only if there are events to store. The
- * events then stay in the ring.
+ * If the client's memory cannot be written, fail only if there are events to store. In
+ * that case the events stay in the ring.
  */
 static long pop_locked(struct uaio_ctx *ctx, struct uaio_event *events,
 		       long got, const struct uaio_getevents *call)

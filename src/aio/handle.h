@@ -51,9 +51,9 @@ int uaio_ctx_cancel(uint64_t handle, uint64_t obj);
  *  - uaio_ctx_cancel_all(): all.
  *
  * When the function returns, each cancelled request has its event.
- * Return: uaio_ctx_cancel_one(): 0; the others: the number of cancelled requests, at least
- * 1. -EALREADY if other threads are executing or submitting all matching requests;
- * -ENOENT if none matches; -EINVAL if `handle` names no context.
+ * Return: uaio_ctx_cancel_one(): 0; the other two functions: the number of cancelled
+ * requests, at least 1. -EALREADY if other threads are executing or submitting all
+ * matching requests; -ENOENT if none matches; -EINVAL if `handle` names no context.
  */
 int uaio_ctx_cancel_one(uint64_t handle, uint64_t obj);
 int uaio_ctx_cancel_fd(uint64_t handle, int fd);

@@ -29,8 +29,8 @@ static int refuse_last(const struct uaio_sqe *sqe, const struct uaio_file *file)
 /*
  * Refuse a request because its file lacks read_iter or write_iter. The kernel checks this
  * after the request's other fields and the file's access mode, but before the memory and
- * the offset. So make the common checks without memory and offset: their error takes
- * precedence.
+ * the offset. So first make the common checks, except those of memory and offset: an
+ * error that they find takes precedence.
  */
 static int refuse_older_way(const struct uaio_sqe *sqe,
 			    const struct uaio_file *file)

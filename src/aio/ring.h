@@ -2,10 +2,10 @@
 /*
  * Completion ring
  *
- * The ring of one context, in the kernel's layout. Clients may check its magic number, and
- * consume events from it without a system call. They can write to all of the ring's memory
- * (the map). So the library trusts nothing in it, and keeps its own state in struct
- * uaio_ring.
+ * The ring of one context, in the kernel's layout. Clients may check its magic number,
+ * and consume events from it without a system call. But clients can write to all of the
+ * ring's memory (the map). So the library trusts nothing in it, and keeps its own state
+ * in struct uaio_ring.
  *
  *   I1  head and tail are slot numbers in [0, nr), not free-running counters.
  *   I2  head == tail means empty, so the ring holds at most nr - 1 events.

@@ -21,8 +21,8 @@ enum {
 	 */
 	TRIM_BYTES = 5 * 4096,
 	/*
-	 * A million contexts with one page each need 4096 chunks. Up to this number
-	 * each chunk usually has a bucket of its own.
+	 * A million contexts with one page each need 4096 chunks. Up to 4096 chunks, each
+	 * usually has a bucket of its own.
 	 */
 	NR_BUCKETS = 4096,
 };

@@ -485,8 +485,8 @@ static __attribute__((noinline)) void learn_again(const char *word)
 	struct uaio_call_set some;
 
 	/*
-	 * relaxed, this exchange and the next: they only ensure that one thread at a
-	 * time reads the number of filters
+	 * relaxed, this exchange and the next: these exchanges only ensure that one
+	 * thread at a time reads the number of filters
 	 */
 	if (!cas_relaxed(&learning, &state, (uint32_t)LEARN_NOW))
 		return;
@@ -506,9 +506,9 @@ static __attribute__((noinline)) void learn_again(const char *word)
 	state = LEARN_NOW;
 	/*
 	 * [MB:calls] release: add the bits before this exchange. Pairs with
-	 * uaio_calls_filter(). Both exchange `learning`. If this thread does so first,
-	 * uaio_calls_filter() sees the added bits and removes what its filter forbids.
-	 * Otherwise this exchange fails, and this thread removes the added bits.
+	 * uaio_calls_filter(). Both functions exchange `learning`. If this thread does so
+	 * first, uaio_calls_filter() sees the added bits and removes what its filter
+	 * forbids. Otherwise this exchange fails, and this thread removes the added bits.
 	 */
 	if (cas_release(&learning, &state, (uint32_t)LEARN_NOTHING))
 		return;

@@ -23,12 +23,12 @@
  *   I4  Once a call is forbidden, it stays forbidden. I5 is the only exception.
  *   I5  If the kernel lacks memory or descriptors when the library reads the number of
  *       filters, the library acts as if there were a filter and UAIO_CALLS were not set
- *       (I2). It reads the number again when it is started (life.h) and at calls of
- *       io_uring, until the program installs a filter. It may then allow more calls.
+ *       (I2). The library reads the number again when it is started (life.h) and at calls
+ *       of io_uring, until the program installs a filter. It may then allow more calls.
  *
  * Known gap: a program may install a filter for all threads at once. Just before,
- * uaio_may_call() may have told another thread that a call is allowed. This thread then
- * makes the call under the new filter, which may kill the process.
+ * uaio_may_call() may have told another thread that a call is allowed. The other thread
+ * then makes the call under the new filter, which may kill the process.
  *
  * Tested by test-calls.c, test/sandbox/ and test/unit/test-faults.c, which lets each
  * system call fail once.

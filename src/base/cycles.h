@@ -3,9 +3,9 @@
  * The processor's cycle counter, which measures the time of single system calls
  *
  * Reading the counter costs a few nanoseconds; clock_gettime() costs over twenty. The
- * library compares two values of the counter only if the thread has not slept in
- * between. A wrong difference harms no data. It only makes statistics inexact, or makes
- * the library choose the slower of two correct ways to read a file.
+ * library compares two values of the counter only if the thread has not slept in between.
+ * A wrong difference harms no data. Such a difference only makes statistics inexact, or
+ * makes the library choose the slower of two correct ways to read a file.
  */
 #ifndef UAIO_BASE_CYCLES_H
 #define UAIO_BASE_CYCLES_H

@@ -52,8 +52,9 @@ extern int uaio_other_at_quick_exit(void (*call)(void)) __asm__("at_quick_exit")
  * pthread_cleanup_push() and pthread_cleanup_pop() for a library that was built for glibc
  * and is loaded with musl. glibc's macros of these names use functions that musl lacks.
  * So the library itself calls the functions of musl's macros; glibc exports functions of
- * the same names for old programs. Both call the pushed handler if the thread is
- * cancelled or exits; glibc also does so if siglongjmp() leaves the stack frame.
+ * the same names for old programs. In both C libraries these functions call the pushed
+ * handler if the thread is cancelled or exits; glibc also does so if siglongjmp() leaves
+ * the stack frame.
  */
 struct uaio_other_cleanup {
 	/* buffer for musl, which uses three of these words */

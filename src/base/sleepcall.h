@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls in which a thread sleeps, while the library may defer the program's
- * signal handlers
+ * System calls in which a thread sleeps, and which a deferred signal handler of the
+ * program must end
  *
  * If the library defers a signal handler of the program, the signal must still end the
  * sleep. So each thread has a stop byte, which is not 0 while a deferred handler waits
