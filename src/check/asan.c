@@ -108,8 +108,8 @@ static uint8_t poisoned_from(uintptr_t at, uintptr_t granule)
 #define NO_ASAN __attribute__((no_sanitize_address))
 
 /*
- * Return: whether the granule's last byte that the program may use is in the part
- * (piece of a request's memory). Only then may the granule be poisoned, because poison
+ * Return: whether the part (piece of a request's memory) contains the last byte of the
+ * granule that the program may use. Only then may the granule be poisoned, because poison
  * covers all bytes up to the granule's end.
  */
 static NO_ASAN bool ends_in(const struct uaio_check_part *part,

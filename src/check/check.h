@@ -5,7 +5,7 @@
  * While a request is in flight, its memory belongs to the kernel. The program must not
  * free this memory, and must not change the data of a write. This module records the
  * memory of each request from submission to completion, and finds where the program
- * breaks this rule. It appends a report to a file (report.c), and the program
+ * breaks this rule. The module appends a report to a file (report.c), and the program
  * continues.
  *
  * The checks are on if the environment variable UAIO_CHECK names a directory. Then the
@@ -249,7 +249,7 @@ void uaio_check_provide(struct uaio_check_provided *group, unsigned nr,
 
 /*
  * Requests have used the nr oldest buffers of the group. If the program has freed the
- * memory of one of them, set *ret to this buffer.
+ * memory of one of these buffers, set *ret to this buffer.
  */
 void uaio_check_provided_used(struct uaio_check_provided *group, uint32_t nr,
 			      struct uaio_check_ended *ret);

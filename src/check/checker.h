@@ -156,8 +156,8 @@ bool uaio_tsan_is_here(void);
 
 /*
  * The calling thread submits a request. `tail`: as in uaio_check_submit(), the address of
- * the word that the program reads to find completions. `writes`: whether the request writes
- * data to a file or socket.
+ * the word that the program reads to find completions. `writes`: whether the request
+ * writes data to a file or socket.
  */
 void uaio_tsan_submit(uintptr_t tail, bool writes);
 
@@ -170,8 +170,8 @@ void uaio_tsan_submit(uintptr_t tail, bool writes);
 uint32_t uaio_tsan_begin(const struct uaio_sqe *sqe, uint32_t stack);
 
 /*
- * The completion of the request that uses this fiber is about to be posted: order the
- * request before the thread that gets the completion. Free the fiber.
+ * The completion of the request that uses this fiber is about to be posted: order what
+ * the request did before what the thread does that gets the completion. Free the fiber.
  */
 void uaio_tsan_end(uint32_t fiber, uintptr_t tail);
 
@@ -184,7 +184,7 @@ void uaio_tsan_carry(uintptr_t tail);
 
 /*
  * The request that uses this fiber was refused when the calling thread submitted it:
- * order the request before this thread. Free the fiber.
+ * order what the request did before what this thread does next. Free the fiber.
  */
 void uaio_tsan_refuse(uint32_t fiber);
 

@@ -369,8 +369,8 @@ struct uaio_check_span uaio_check_my_stack(uintptr_t sp);
 void uaio_check_provided_init(void);
 
 /*
- * The calling thread frees memory of the program. If provided buffers are in this
- * memory, record this, to report a request that chooses one of them.
+ * The calling thread frees memory of the program. If provided buffers are in this memory,
+ * record this, to report a request that chooses one of these buffers.
  */
 void uaio_check_provided_memory_ends(enum uaio_check_end end, uintptr_t at,
 				     size_t bytes);

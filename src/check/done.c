@@ -82,8 +82,8 @@ static void look_for_change(const struct uaio_check_record *record)
 }
 
 /*
- * Under valgrind: report memory that was freed while the request was in flight.
- * memcheck itself reports where it was freed.
+ * Under valgrind: report memory that was freed while the request was in flight. memcheck
+ * itself reports where the memory was freed.
  */
 static void look_for_freed(const struct uaio_check_record *record)
 {
@@ -113,7 +113,7 @@ static void look_for_freed(const struct uaio_check_record *record)
 	report.bytes = report.part.bytes;
 	report.did = "free, or the end of a stack frame";
 	/*
-	 * Make memcheck print its own report, about the byte before the memory. It
+	 * Make memcheck print its own report, about the byte before the memory. memcheck
 	 * would print none about the memory, which it marks as addressable when the
 	 * kernel writes it.
 	 */

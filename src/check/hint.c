@@ -42,8 +42,8 @@ struct note {
 	int fd; /* -1: none */
 	int64_t off;
 	/*
-	 * how many bytes the request reads or writes at the file offset `off`; 0: its
-	 * range of the file is not checked
+	 * how many bytes the request reads or writes at the file offset `off`; 0: the
+	 * request's range of the file is not checked
 	 */
 	uint64_t bytes;
 	uint64_t data;
@@ -63,7 +63,8 @@ static struct {
 	/* under the lock */
 	struct uaio_lock lock; /* rank CHECK */
 	/*
-	 * array, mapped once; a note has the same index as the record of its request
+	 * array, mapped once; a note (data on a request) has the same index as the record
+	 * of its request
 	 */
 	struct note *notes;
 	struct list in_flight;
@@ -89,8 +90,8 @@ bool uaio_hint_init(uint32_t nr_records)
 	for (unsigned i = 0; i < PAGES; i++)
 		store_relaxed(&hints.nr_near[i], 0);
 	/*
-	 * A child of fork() inherits the notes, but has no request in flight: unmap
-	 * them.
+	 * A child of fork() inherits the notes (data on requests), but has no request in
+	 * flight: unmap the notes.
 	 */
 	if (hints.notes)
 		(void)sys_munmap(hints.notes,
@@ -182,7 +183,8 @@ static struct note note_of(const struct uaio_sqe *sqe, uint32_t stack,
 }
 
 /*
- * Return: a report about the request of this note; the caller adds the sentence `did`.
+ * Return: a report about the request whose data is in `note`; the caller adds the
+ * sentence `did`.
  */
 static struct uaio_check_report report_of(const struct note *note,
 					  enum uaio_check_kind kind)
@@ -334,7 +336,8 @@ static bool points_into(const struct note *note, uintptr_t first,
 }
 
 /*
- * Return: whether is_meant returns true for some request in flight. *ret is its note.
+ * Return: whether is_meant returns true for some request in flight. *ret is the note
+ * (data kept for hints) of this request.
  */
 static bool find(is_meant_fn *is_meant, uintptr_t first, uintptr_t last,
 		 struct note *ret)

@@ -50,12 +50,12 @@ bool uaio_hint_wants(const struct uaio_sqe *sqe);
  */
 void uaio_hint_submit(const struct uaio_sqe *sqe, uint32_t record,
 		      uint32_t stack, bool is_ordered);
-/* The library drops this record: forget its note. */
+/* The library drops this record: forget its note (data kept for hints). */
 void uaio_hint_end(uint32_t record);
 
 /*
  * The program closes the descriptors from `first` to `last`: report if a request in
- * flight uses one of them.
+ * flight uses one of these descriptors.
  */
 void uaio_hint_closing(unsigned first, unsigned last);
 

@@ -64,7 +64,10 @@ static struct {
 	/* rank STACKS: a thread that holds this lock acquires no other */
 	struct uaio_lock lock;
 
-	/* under the lock: hashes of places for which there was a report */
+	/*
+	 * under the lock: hashes of the places in the program for which there was a
+	 * report
+	 */
 	uint64_t places[PLACES];
 	unsigned nr_places;
 } reports;
@@ -369,7 +372,10 @@ static void append(const struct text *text)
 	(void)uaio_append(path, text->buf, text->len);
 }
 
-/* Return: whether no report of this kind was written for this place before. */
+/*
+ * Return: whether no report of this kind was written for this place in the program
+ * before.
+ */
 static bool is_new(const struct uaio_check_report *report)
 {
 	uint64_t place = (uint64_t)report->kind << 56 ^

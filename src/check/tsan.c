@@ -7,16 +7,16 @@
  * the accesses of each request on a fiber, which the sanitizer treats as another
  * thread.
  *
- *   T1  A request is ordered after its submission. Its memory is read and written at once on a
- *       fiber; these accesses are attributed to the place in the program that submits. An
- *       access of the program is a race unless it is ordered before the submission, or after
- *       the program got the completion.
+ *   T1  A request is ordered after its submission. The library reads and writes its
+ *       memory immediately, on a fiber; these accesses are attributed to the place in the
+ *       program that submits. An access of the program is a race unless it is ordered
+ *       before the submission, or after the program got the completion.
  *   T2  What a thread does before it submits is ordered before what any thread does after it
  *       got a later completion of the same queue. Programs see completions by reading one
  *       word, the tail of the queue.
  *   T3  What a request does is ordered before what follows its completion: its fiber
- *       releases the tail. The library's thread that completes the request is not
- *       ordered after it, so no false order hides races.
+ *       releases the tail. The library's thread that completes the request is not ordered
+ *       after the request, so no false order hides races.
  *   T4  What requests write is ordered before what later requests read: a file, a pipe or a
  *       socket may transport the bytes. (The sanitizer also treats all sockets as one.)
  *   T5  A thread switches to a fiber only under the fiber's lock, and with all signals blocked:
@@ -26,8 +26,8 @@
  *   T7  If the library calls a function of the program for a completion, the function is
  *       ordered after all completed requests.
  *
- * A fiber costs milliseconds and most of a MiB, so there are few. A thread first reuses
- * the fiber that it has created. If no fiber is free, requests share a fiber: the
+ * A fiber costs milliseconds and most of a MiB, so there are few fibers. A thread first
+ * reuses the fiber that it has created. If no fiber is free, requests share a fiber: the
  * sanitizer may then miss a race, but does not report a false one.
  *
  * Tested by test/run/checkers.py.
