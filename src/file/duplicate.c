@@ -267,8 +267,8 @@ void uaio_file_lose_fd(struct uaio_file *file)
 {
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	/*
-	 * If another thread has made a duplicate meanwhile, the file keeps that
-	 * duplicate.
+	 * If another thread made a duplicate before this thread got the lock, the file
+	 * keeps that duplicate.
 	 */
 	if (!file->owns_fd)
 		lose_fd_locked(file);

@@ -2,8 +2,9 @@
 /*
  * The library's own descriptors of the program's files
  *
- * The library owns duplicates of descriptors, on which it makes system calls (duplicate.c).
- * It also keeps descriptors open so that the program loses no record lock (locks.c).
+ * The library owns duplicates of descriptors, on which it makes system calls
+ * (duplicate.c). The library also keeps descriptors open so that the program loses no
+ * record lock (locks.c).
  */
 #ifndef UAIO_FILE_DUPLICATE_H
 #define UAIO_FILE_DUPLICATE_H

@@ -2,12 +2,12 @@
 /*
  * Inodes: one object for each file, however many descriptors it has
  *
- * All descriptors of one file share one struct uaio_inode. It holds what the library has
- * learnt about the file, and the order of its requests. A comment above each group of
- * members names the module that owns them.
+ * All descriptors of one file share one struct uaio_inode. This object holds what the
+ * library has learnt about the file, and the order of its requests. A comment above each
+ * group of members names the module that owns them.
  *
- *   I1  There is at most one inode for each pair of device and inode number. It exists as long
- *       as it has a reference.
+ *   I1  There is at most one inode for each pair of device and inode number. An inode
+ *       exists as long as it has a reference.
  *   I2  The memory of an inode is never unmapped (slab.h). A thread that reads an inode without
  *       a reference reads valid memory, but perhaps another file's inode.
  *
@@ -31,7 +31,10 @@
 struct uaio_trust {
 	/* atomic, relaxed throughout */
 	uint32_t nr_fast; /* how many reads in a row were fast */
-	/* how often the trust in fast reads has ended (trust.h, I2 and I3) */
+	/*
+	 * how often a slow read ended the assumption that reads are fast (trust.h, I2 and
+	 * I3)
+	 */
 	uint32_t nr_ended;
 	/*
 	 * after a slow read: in how many more reads the library checks whether the thread
@@ -68,8 +71,9 @@ struct uaio_inode {
 
 	/* atomic */
 	/*
-	 * how many writes were slow since workers last executed the writes; 0 after a
-	 * second slow write in which the thread did not sleep
+	 * how many slow writes submitting threads have made since workers last executed
+	 * the file's writes; 0 after a second slow write in which the thread did not
+	 * sleep
 	 */
 	uint32_t nr_slow;
 	/* until this time workers execute the file's writes */

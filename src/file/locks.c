@@ -82,8 +82,8 @@ enum locked { LOCKED_BY_NOBODY, LOCKED_BY_US, LOCKED_BY_OTHERS };
 
 /*
  * Return: who has a record lock on the file of fd. F_OFD_GETLK looks for locks that
- * conflict with a lock of the open file, not of the process. So it also reports locks
- * of this process. It reports only one lock: even if another process has that lock,
+ * conflict with a lock of the open file, not of the process. So it also reports locks of
+ * this process. F_OFD_GETLK reports only one lock: even if another process has that lock,
  * this process may have a lock, too.
  */
 static enum locked who_locks(int fd)

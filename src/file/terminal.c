@@ -26,8 +26,8 @@ bool uaio_terminal_is(int fd)
 }
 
 /*
- * Return: whether both descriptors refer to the same terminal; false if the terminal of
- * one of them was hung up.
+ * Return: whether both descriptors refer to the same terminal; false if either
+ * descriptor's terminal was hung up.
  */
 static bool is_same(int fd, int other)
 {
