@@ -83,9 +83,9 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 	ret = uaio_try_cancel_locked(req, UAIO_REQ_ASLEEP, canceller);
 	/*
 	 * The sleeper is the object by which another thread ends the call (op/sleeper.h).
-	 * It still exists here, because the request's copy of its arguments has a reference
-	 * to it. The worker frees the copy only after the request has left the state
-	 * ASLEEP.
+	 * The sleeper still exists here, because the request's copy of its arguments has
+	 * a reference to it. The worker frees the copy only after the request has left
+	 * the state ASLEEP.
 	 */
 	if (ret == UAIO_CANCEL_ASKED || ret == UAIO_CANCEL_MARKED)
 		uaio_sleeper_end(req->sqe.args->sleeper);

@@ -2,9 +2,10 @@
 /*
  * Cancelling
  *
- * Exactly one thread completes a request: the thread that moved the request to RUNNING. So
- * a canceller first removes requests from the lists in which they wait, each under the lock
- * of the module that has the list. It then completes only the requests that it removed.
+ * Exactly one thread completes a request: the thread that moved the request to RUNNING.
+ * So a canceller first removes requests from the lists in which they wait, each under the
+ * lock of the module that has the list. The canceller then completes only the requests
+ * that it removed.
  *
  *   I1  If several requests are to be cancelled, the newest are removed first. So the
  *       removal of a request never starts another request that is to be cancelled. But an
@@ -251,8 +252,8 @@ void uaio_cancelled_complete(struct uaio_cancelled *cancelled)
 }
 
 /*
- * First wait until the requests that were being tried are complete. They are older than the
- * removed requests of their file, and complete before them.
+ * First wait until the requests that other threads were trying are complete. These
+ * requests are older than the removed requests of their file, and so must complete first.
  */
 static void complete(struct haul *haul)
 {
@@ -321,8 +322,8 @@ int uaio_queue_cancel_fd(struct uaio_queue *queue, int fd)
 
 	/*
 	 * A descriptor without an entry has no requests. The reference keeps the entry
-	 * from being reused for another file. This function drops the reference soon,
-	 * because a thread that closes the descriptor waits until no reference is left.
+	 * from being reused for another file. A thread that closes the descriptor waits
+	 * for this reference, but not long: this function drops it soon.
 	 */
 	if (uaio_file_find(fd) && uaio_file_get(fd, &file) < 0)
 		file = NULL;

@@ -30,9 +30,9 @@ void uaio_group_close(struct uaio_group *group);
  *
  * When the function returns, the completion of each cancelled request is posted. The caller
  * ensures that the queue is not freed meanwhile.
- * Return: uaio_queue_cancel_one(): 0; the others: the number of cancelled requests, at
- * least 1. -EALREADY if each matching request is owned by another thread, which executes it
- * or moves it to another state; -ENOENT if no request matches.
+ * Return: uaio_queue_cancel_one(): 0; the other functions: the number of cancelled
+ * requests, at least 1. -EALREADY if each matching request is owned by another thread,
+ * which executes it or moves it to another state; -ENOENT if no request matches.
  */
 int uaio_queue_cancel_one(struct uaio_queue *queue, uint64_t key);
 int uaio_queue_cancel_fd(struct uaio_queue *queue, int fd);
@@ -91,7 +91,8 @@ struct uaio_cancel_aim {
 
 /*
  * Return: as for uaio_queue_cancel_file(). *ret_nr_others, unless NULL: how many matching
- * requests were not cancelled because other threads execute or move them.
+ * requests were not cancelled because other threads execute them or move them to another
+ * state.
  */
 int uaio_queue_cancel_meant(struct uaio_queue *queue,
 			    const struct uaio_cancel_aim *aim,

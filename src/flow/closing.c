@@ -19,9 +19,9 @@
 
 enum {
 	/*
-	 * The closer is the thread that closes the descriptor. It first sleeps for this
-	 * time, in which a healthy device completes the requests. The closer reads /proc
-	 * only after that.
+	 * The closer is the thread that closes the descriptor. The closer first sleeps
+	 * for this time, in which a healthy device completes the requests. The closer
+	 * reads /proc only after that.
 	 */
 	FIRST_PAUSE_NS = 100000,
 	MAX_PAUSE_NS = 10000000,
@@ -32,9 +32,9 @@ enum {
 	 */
 	PATIENCE_NS = 20000000,
 	/*
-	 * How long the closer waits for a worker, if more workers may be created, before it
-	 * executes requests itself. It does not wait for ever, as the system may refuse
-	 * further threads.
+	 * How long the closer waits for a worker, if more workers may be created, before
+	 * it executes requests itself. The closer does not wait for ever, as the system
+	 * may refuse further threads.
 	 */
 	HOPE_MS = 5000,
 	/*
@@ -125,8 +125,8 @@ static uint64_t next_number(const char *text, const char **ret_text)
 }
 
 /*
- * Return: whether the thread sleeps in a call on fd, past the look-up of the descriptor. If
- * fd is SUBMITTED, the call is io_submit.
+ * Return: whether the thread sleeps in a system call on fd, after the call has looked up
+ * the descriptor. If fd is SUBMITTED: whether it sleeps in io_submit.
  */
 static bool is_in_call(uint32_t tid, int fd)
 {
@@ -213,8 +213,8 @@ static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 	uint32_t tids[MAX_CALLS], refs, nr, nr_native;
 
 	/*
-	 * [MB:closing-left] seq_cst: set closer_goes, then look which threads are in calls.
-	 * Pairs with uaio_req_execute_part().
+	 * [MB:closing-left] seq_cst: set closer_goes before reading which threads are in
+	 * calls. Pairs with uaio_req_execute_part().
 	 */
 	store_seq_cst(&file->closer_goes, 1);
 	refs = load_seq_cst(&file->refs);
@@ -330,8 +330,8 @@ void uaio_closing_see_through(struct uaio_file *file)
 			break;
 		now = uaio_now_ns();
 		/*
-		 * Perhaps no other thread reaps the completions of kernel AIO: look again
-		 * soon.
+		 * Perhaps no other thread reaps the completions of kernel AIO, so this
+		 * thread soon tries again to reap them.
 		 */
 		if (take_native(file) && pause > NATIVE_PAUSE_NS)
 			pause = NATIVE_PAUSE_NS;

@@ -145,8 +145,8 @@ static bool is_for_worker(const struct uaio_sqe *sqe)
 struct ending {
 	struct uaio_req *req;
 	/*
-	 * This member and the following are copies of members of req. They are used when
-	 * the memory of req may already be reused.
+	 * This member and the following are copies of members of req. The copies are used
+	 * when the memory of req may already be reused.
 	 */
 	struct uaio_file *file;
 	/*
@@ -160,7 +160,7 @@ struct ending {
 	bool breaks; /* the result of req cancels the later requests of its chain */
 };
 
-/* First part of completing req, while req is still in its group. */
+/* First part of completing req, while cancellers can still find req. */
 static inline __attribute__((always_inline)) void
 begin_end(struct ending *ending, struct uaio_req *req, int64_t res,
 	  struct uaio_live_block *stats, struct uaio_worker *worker,
@@ -192,8 +192,9 @@ leave_locked(const struct ending *ending, struct list *ret_startable)
 }
 
 /*
- * Second part of completing a request, which has left its group. A write keeps its file,
- * and from now on only syncs wait for it. Any other request drops its file.
+ * Second part of completing a request, after cancellers can no longer find it. A write
+ * keeps its file, and from now on only syncs wait for it. Any other request drops its
+ * file.
  */
 static inline __attribute__((always_inline)) void
 let_go_of_file(const struct ending *ending, struct list *ret_startable)
@@ -266,9 +267,9 @@ void uaio_req_finish(struct uaio_req *req, int64_t res,
 }
 
 /*
- * Return: how many of the first requests of the array can be posted together. They must be
- * of one queue, and is_for_worker() must return the same for all of them. If faults are
- * injected, the result is 1, as each completion may be delayed.
+ * Return: how many of the first requests of the array can be posted together. These
+ * requests must be of one queue, and is_for_worker() must return the same for all of
+ * them. If faults are injected, the result is 1, as each completion may be delayed.
  */
 static unsigned nr_together(struct uaio_req *const *reqs, unsigned nr)
 {

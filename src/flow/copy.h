@@ -40,8 +40,8 @@ static inline void uaio_copy_put(struct uaio_req *req)
 }
 
 /*
- * Free the copy of a request that is still in its group, where a canceller may read the copy
- * (cancel.c, I5). The queue's lock is not held.
+ * Free the copy of a request that is still in its group (the requests of its queue),
+ * where a canceller may read the copy (cancel.c, I5). The queue's lock is not held.
  */
 static inline void uaio_copy_drop(struct uaio_req *req)
 {

@@ -2,9 +2,9 @@
 /*
  * Deferred requests: their execution is delayed, so that a canceller can find them
  *
- * An injected fault (issue/fault.h) may defer an io_uring request. The request then
- * waits in the state TIMED. It keeps its file open by a duplicate of the descriptor, so
- * the program may close its own descriptor. When the time is over, the request starts
+ * An injected fault (issue/fault.h) may defer an io_uring request. The request then waits
+ * in the state TIMED. The request keeps its file open by a duplicate of the descriptor,
+ * so the program may close its own descriptor. When the time is over, the request starts
  * like a held request of a chain (link.h).
  *
  *   I1  A deferred request has late.held == DEFERRED; late.held changes under the queue's

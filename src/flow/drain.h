@@ -15,11 +15,11 @@
  *   I1  Requests are ordered by submission, so one thread at a time submits to a queue with
  *       drains. If the threads of a front-end (kernel AIO, io_uring or POSIX AIO) submit
  *       concurrently, the front-end orders them.
- *   I2  nr_made counts the queue's requests when they are created, and nr_queued counts them
- *       when their last completion is posted; both change under the queue's lock. nr_made -
- *       nr_queued, less the number of requests that a drain holds, is the number of requests
- *       in flight. So a request counts until its completion is posted, even after it has left
- *       its group.
+ *   I2  nr_made counts the queue's requests when they are created, and nr_queued counts
+ *       them when their last completion is posted; both change under the queue's lock.
+ *       nr_made - nr_queued, less the number of requests that a drain holds, is the
+ *       number of requests in flight. So a request counts until its completion is posted,
+ *       even after cancellers can no longer find it.
  *   I3  group->held lists the first request of each waiting chain in the order of submission,
  *       and group->drained counts the requests of these chains. Both change under the queue's
  *       lock (group->lock). No other HELD request is on a list.
@@ -29,8 +29,8 @@
  *       thread reads 0, no request is held and no drain runs, so the thread may issue requests
  *       itself.
  *
- * A thread with a descriptor table of its own (table.h) executes what it submits at
- * once. It ignores all drains, also those that it submits itself.
+ * A thread with a descriptor table of its own (table.h) executes what it submits at once.
+ * Such a thread ignores all drains, also its own.
  *
  * Context: any thread that has entered the library (entry.h).
  *
@@ -72,8 +72,8 @@ static inline void uaio_drain_init_group(struct uaio_group *group)
 static inline bool uaio_drain_is_on(const struct uaio_group *group)
 {
 	/*
-	 * [MB:drain] acquire: if the value is 0, see all that the drain did. Pairs with
-	 * uaio_drain_advance_locked() and uaio_drain_lets_go_locked().
+	 * [MB:drain] acquire: if the value is 0, this thread sees all that the drain did.
+	 * Pairs with uaio_drain_advance_locked() and uaio_drain_lets_go_locked().
 	 */
 	return unlikely(load_acquire(&group->drained));
 }

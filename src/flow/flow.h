@@ -81,9 +81,9 @@ void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover);
 /*
  * Let a RUNNING request wait again: until its file is ready, or, if it has no file, until
  * its timer expires.
- * Return: 0; -EAGAIN if memory is refused; -ECANCELED if its queue is being closed, or if a
- * canceller marked the request while a worker executed it (cancel.c, I4). After an error
- * the caller still owns the request.
+ * Return: 0; -EAGAIN if memory is refused; -ECANCELED if its queue is being closed, or if
+ * a canceller marked the request as unwanted while a worker executed it (cancel.c, I4).
+ * After an error the caller still owns the request.
  */
 int uaio_req_park(struct uaio_req *req);
 
@@ -134,8 +134,8 @@ void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover);
 /*
  * Complete a RUNNING request: post its event, and start requests that waited for it.
  * is_last: the caller is in exit or exec, so no thread is created. worker: the calling
- * worker, or NULL. Other requests that start as a result may be executed here; meanwhile
- * the work queue counts the worker as blocked.
+ * worker, or NULL. The calling thread may execute other requests that start as a result;
+ * meanwhile the work queue counts the worker as blocked.
  */
 void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,
 			  struct uaio_worker *worker);

@@ -118,11 +118,11 @@ static void lose_patience(uint32_t seen)
 static void sleep_at_gate(uint32_t seen, int64_t deadline_ns)
 {
 	/*
-	 * In an exec, the sleeping thread counts as inside the library (entry.h). It
-	 * may hold tickets (reserved slots of an event ring, ctx.h), so a signal
-	 * handler must not leave from here by siglongjmp(). If the process ends,
-	 * tickets no longer matter, and the thread counts as outside. So a handler that
-	 * calls _exit() in this thread can wait for pending requests.
+	 * In an exec, the sleeping thread counts as inside the library (entry.h). That
+	 * thread may hold tickets (reserved slots of an event ring, ctx.h), so a signal
+	 * handler must not leave from here by siglongjmp(). If the process ends, tickets
+	 * no longer matter, and the thread counts as outside. So a handler that calls
+	 * _exit() in this thread can wait for pending requests.
 	 */
 	if (state_of(seen) == GATE_EXEC)
 		(void)uaio_sleep(&gate, seen, deadline_ns);
@@ -180,8 +180,8 @@ void uaio_gate_pass(struct uaio_handover *handover)
 }
 
 /*
- * Return: whether the exit has to wait for req: req delays the exit, or such a request may
- * be waiting for req.
+ * Return: whether the exit has to wait for req: req delays the exit, or a request that
+ * delays the exit may be waiting for req.
  */
 static bool is_wanted(const struct uaio_req *req, const void *arg)
 {

@@ -3,18 +3,17 @@
  * Leaving: what happens to requests when the process exits, or executes another program
  *
  * Accepted writes and syncs of regular files delay the exit: they are finished first,
- * however long the disk takes, as the kernel would finish them. Reads, and requests
- * that wait for their file to be ready, are dropped. A thread in exit or exec "leaves".
- * Writes and syncs that are started meanwhile are not queued: the thread that starts
- * such a request executes it. In a queue, the request would wait behind reads that
+ * however long the disk takes, as the kernel would finish them. Reads, and requests that
+ * wait for their file to be ready, are dropped. A thread is "leaving" while it is in exit
+ * or exec. Writes and syncs that are started meanwhile are not queued: the thread that
+ * starts such a request executes it. In a queue, the request would wait behind reads that
  * never end.
  *
  * When a write or sync that delays the exit completes, a linked request, or a request
- * behind a drain, may start. Such requests are finished too. But if a request of
- * another kind has to wait, this request and the rest of its chain are dropped. (The
- * kernel's io_uring drops all requests that have not started. But its buffered writes
- * reach the page cache before the submission returns.) If an exec fails, the chains
- * continue.
+ * behind a drain, may start. Such requests are finished too. But if such a request is no
+ * write or sync, and has to wait, it and the rest of its chain are dropped. (The kernel's
+ * io_uring drops all requests that have not started. But its buffered writes reach the
+ * page cache before the submission returns.) If an exec fails, the chains continue.
  *
  * Submitting threads pass a gate before they hand over a request to workers, or begin a
  * chain. The leaving thread closes the gate: submitting threads then wait there.
@@ -31,12 +30,12 @@
  *       and from threads that run until the kernel ends them.
  *   I3  At an exec, which may fail, other threads wait at the gate until the program is
  *       replaced or the exec has failed. So no request is refused in either case.
- *   I4  The gate may stay closed for long: the kernel may be slow to find a program, and a
- *       signal handler that interrupts an exec may never return (siglongjmp). So if a thread
- *       has waited for long, and no request is pending, it continues, and executes its request
- *       itself, as at the end of the process. From then on all other threads do so, too.
- *       Therefore no queued write is lost by the exec, except a write that waits for another
- *       thread's write.
+ *   I4  The gate may stay closed for long: the kernel may be slow to find a program, and
+ *       a signal handler that interrupts an exec may never return (siglongjmp). So if a
+ *       thread has waited for long, and no request is pending, it continues, and executes
+ *       its request itself, as at the end of the process. From then on no other thread
+ *       waits at the gate either. Therefore no queued write is lost by the exec, except a
+ *       write that waits for another thread's write.
  *
  * Thread-safety: any thread. A thread that waits at the gate holds no lock.
  *

@@ -2,9 +2,9 @@
 /*
  * Requests that the kernel executes asynchronously (native.h): submitting and completing
  *
- * A handover is the list of requests that a thread is about to give to workers. It also
- * collects the requests for the kernel. One system call submits all requests of one
- * queue that the handover has collected.
+ * A handover is the list of requests that a thread is about to give to workers. A
+ * handover also collects the requests for the kernel. One system call submits all
+ * requests of one queue that the handover has collected.
  *
  * Tested by src/native/test-native.c.
  */

@@ -18,7 +18,8 @@
 #include "flow/link.h"
 
 /*
- * Release everything that a completing request releases, except its membership in the group.
+ * Release everything that a completing request releases, but keep the request in its
+ * group (the requests of its queue).
  */
 static void release_resources(struct uaio_req *req, struct uaio_worker *worker,
 			      struct list *ret_startable)
@@ -49,8 +50,8 @@ static void release_resources(struct uaio_req *req, struct uaio_worker *worker,
 }
 
 /*
- * Turn req into a timer. What clients and front-ends see stays as it is: key, word
- * (sink.h), position in a chain.
+ * Turn req into a timer. What clients and front-ends see stays as it is: `key`, `word`
+ * (sink.h), and the position in a chain.
  */
 static void become_timer(struct uaio_req *req, int64_t res, bool breaks,
 			 int64_t delay_ns)
@@ -75,9 +76,9 @@ static void become_timer(struct uaio_req *req, int64_t res, bool breaks,
 }
 
 /*
- * Save what a trace reports of req, before req becomes a timer. If the request was executed
- * in parts, sqe now has the length and offset of the last part, and the trace reports
- * these.
+ * Save what a trace reports of req, before req becomes the timer that delays its
+ * completion. If the request was executed in parts, sqe now has the length and offset of
+ * the last part, and the trace reports these.
  */
 static void record_for_traces(struct uaio_req *req,
 			      const struct uaio_worker *worker)

@@ -3,16 +3,16 @@
  * Late completions: a request is executed, but its completion is posted later
  *
  * Two features hold completions back. An injected fault (issue/fault.h) may delay a
- * completion. And `uaio check` (check/check.h) holds a completion back until the submitting
- * call ends. So it finds misused memory even if the transfer takes little time. No thread
- * sleeps for this. The request releases what its execution needed: its file, its copy of
- * arguments, its position in the order of its inode's requests. The request becomes a timer
- * (timer.h) that keeps the result in done_bytes. When the timer expires, the request
- * completes like any other.
+ * completion. And `uaio check` (check/check.h) holds a completion back until the
+ * submitting call ends. So `uaio check` finds misused memory even if the transfer takes
+ * little time. No thread sleeps for this. The request releases what its execution needed:
+ * its file, its copy of arguments, its position in the order of its inode's requests. The
+ * request becomes a timer (timer.h) that keeps the result in done_bytes. When the timer
+ * expires, the request completes like any other.
  *
- *   I1  A late request has no file, and no request of its inode waits for it. The group
- *       counts the late request as pending. So three things wait for it: a drain, the
- *       requests linked to it, and the closing of its queue.
+ *   I1  A late request has no file, and no request of its inode waits for it. The late
+ *       request still counts as pending in its queue. So three things wait for it: a
+ *       drain, the requests linked to it, and the closing of its queue.
  *   I2  A late request cannot be cancelled, as its system call has returned. If its
  *       queue is closed, the late request completes at once, with the result of that
  *       call.

@@ -134,8 +134,8 @@ static void break_locked(struct uaio_req *req, const struct uaio_req *by,
 }
 
 /*
- * The request that a linked timer limits has left its group: stop the timer. A timer that
- * has already expired is completed by the thread that expired it (I4), so do nothing.
+ * The request that a linked timer limits is completing: stop the timer. A timer that has
+ * already expired is completed by the thread that expired it (I4), so do nothing.
  */
 static void stop_timer_locked(struct uaio_req *timer,
 			      struct list *ret_startable)
@@ -372,9 +372,9 @@ static void close_group(struct uaio_group *group)
 }
 
 /*
- * Another thread may be about to start the request of an expired linked timer, so that
- * the timer cannot cancel the request yet. Let the timer expire again after SOON_NS.
- * The queue's lock is held.
+ * Another thread may be about to start the request that an expired linked timer limits,
+ * so that the timer cannot cancel the request yet. Let the timer expire again after
+ * SOON_NS. The queue's lock is held.
  * Return: false if memory is refused, or the timer's queue is being closed.
  */
 static bool look_again_locked(struct uaio_req *timer)

@@ -21,11 +21,11 @@
  *       HELD, change under the queue's lock (group->lock). When a request has started,
  *       its member `before` is NULL; only a linked timer keeps its `before` until the
  *       timer or the request that it limits is complete.
- *   I3  When a request leaves its group, it also leaves its chain. From then on the thread
- *       that completes the request owns the next request of the chain, which is now PREPPED
- *       (about to be started). This thread posts the event of the completed request, then
- *       starts the next request. If it is the submitting thread, it starts the next request
- *       when the submission ends (chain.h).
+ *   I3  When a request leaves its group (the requests of its queue), it also leaves its
+ *       chain. From then on the thread that completes the request owns the next request
+ *       of the chain, which is now PREPPED (about to be started). This thread posts the
+ *       event of the completed request, then starts the next request. If it is the
+ *       submitting thread, it starts the next request when the submission ends (chain.h).
  *   I4  The thread that expires a linked timer owns the timer. Under the queue's lock
  *       that thread finds the timer's request by the member `before`, or finds that the
  *       request has left the group.

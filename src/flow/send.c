@@ -26,9 +26,9 @@ void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 	const struct uaio_inode *inode = uaio_req_inode(req);
 
 	/*
-	 * The work queue limits the workers of each device. It knows a device by a
-	 * number of 32 bits. If the file is a block device, inode->dev is UINT64_MAX,
-	 * and inode->ino is the device number.
+	 * The work queue limits the workers of each device. The work queue knows a device
+	 * by a number of 32 bits. If the file is a block device, inode->dev is
+	 * UINT64_MAX, and inode->ino is the device number.
 	 */
 	req->work.device = account != UAIO_BOUNDED || !inode ? 0
 			   : inode->dev == UINT64_MAX ? (uint32_t)inode->ino
@@ -60,7 +60,7 @@ route(struct uaio_req *req, struct uaio_handover *handover)
 /*
  * Park a RUNNING request. First count the request, get its watch (which connects the
  * queue with the file), and keep its queue from being freed (uaio_ready_pin()). Then
- * announce the request to the threads that wait for events of its group.
+ * announce the request to the threads that wait for events of that queue.
  * test/model/park.pml is a model of this function; test-park-steps.c stops it after each
  * instruction.
  */

@@ -86,8 +86,8 @@ static __attribute__((noinline)) bool takes_all(const struct uaio_req *req)
 }
 
 /*
- * Return: whether a canceller has marked the request, so that it must not wait again
- * (cancel.c, I4).
+ * Return: whether a canceller has marked the request as unwanted, so that it must not
+ * wait again (cancel.c, I4).
  */
 static bool is_unwanted(const struct uaio_req *req)
 {
