@@ -108,8 +108,8 @@ long uaio_host_raw_close(int fd)
 }
 
 /*
- * dup2(2). aarch64 has only dup3(2), which fails if both descriptors are equal. There
- * dup2(2) only checks that the descriptor is open.
+ * dup2(2). If both descriptors are equal, dup2(2) only checks that the descriptor is
+ * open. aarch64 has only dup3(2), which fails in that case.
  */
 static long raw_dup2(int from, int to)
 {
@@ -164,8 +164,8 @@ static long call_dup(const struct replacing *how)
 }
 
 /*
- * The library's threads move each new descriptor to a high number. Give them time to do
- * this.
+ * The library's threads move each new descriptor to a high number. Give them time to move
+ * a descriptor that they have just opened.
  */
 static void let_appear(void)
 {
@@ -184,10 +184,10 @@ static void let_appear(void)
 }
 
 /*
- * dup2() fails with EBUSY if another thread's open() has reserved the descriptor, but
- * has not yet opened its file. If the other thread is one of the library, let_appear()
- * waits for that thread. The open() of a thread of the program may block for long, so
- * then the caller gets EBUSY.
+ * dup2() fails with EBUSY if another thread's open() has reserved the descriptor, but has
+ * not yet opened its file. If the other thread is one of the library, let_appear() waits
+ * for that thread. If it is one of the program, its open() may block for long, so the
+ * caller gets EBUSY.
  * Return: the call's result; -EAGAIN, with nothing done, if the descriptor is now the
  * library's own.
  */
@@ -384,8 +384,8 @@ int close(int fd)
 	int ret;
 
 	/*
-	 * Once the library is started, fd may have requests, so close_told() notifies
-	 * the engine. It also handles an unknown next.close.
+	 * Once the library is started, fd may have requests, so close_told() notifies the
+	 * engine. close_told() also handles an unknown next.close.
 	 */
 	if (uaio_engine_is_up() || unlikely(!next.close))
 		return close_told(fd);
@@ -503,7 +503,8 @@ FILE *freopen64(const char *path, const char *mode, FILE *file)
  * set, pending writes would go to the end of the file instead of their offset. So
  * fcntl() first waits for them.
  *
- * The third argument has various types. It is read as a pointer, as in the C library.
+ * The third argument has various types. The argument is read as a pointer, as in the C
+ * library.
  */
 UAIO_EXPORT int fcntl(int fd, int cmd, ...);
 UAIO_EXPORT int fcntl64(int fd, int cmd, ...);

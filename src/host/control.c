@@ -133,7 +133,7 @@ UAIO_EXPORT int uaio_cancel_fd(uint64_t ctx, int fd)
 
 	/*
 	 * A thread with its own descriptor table executes its requests when it submits
-	 * them. So it has none to cancel.
+	 * them. So such a thread has no requests to cancel.
 	 */
 	if (uaio_table_is_other())
 		return -ENOENT;

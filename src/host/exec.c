@@ -262,7 +262,7 @@ int daemon(int no_chdir, int no_close)
 {
 	/*
 	 * daemon() ends the parent by _exit() inside the C library, where this call
-	 * cannot be interposed. So finish the requests before.
+	 * cannot be interposed. So finish the requests before calling daemon().
 	 */
 	bool has_left = leave();
 

@@ -65,9 +65,9 @@ void uaio_host_load_memory(void);
 void uaio_host_find(const char *name, void *ret_function);
 
 /*
- * The next definition of this function. Each source file that uses the macro keeps its
- * next definitions in a struct `next`. The macro finds the definition if the program
- * calls the function before the library's constructor has run.
+ * The next definition of this function (RTLD_NEXT). Each source file that uses the macro
+ * keeps its next definitions in a struct `next`. If the program calls the
+ * function before the library's constructor has run, the macro finds the definition.
  */
 #define UAIO_HOST_NEXT(function) \
 	(next.function           \

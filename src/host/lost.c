@@ -2,8 +2,8 @@
 /*
  * Reports programs into which the library will not be loaded
  *
- * The library cannot be loaded into some programs, such as statically linked ones.
- * Others are executed with an environment whose LD_PRELOAD does not name the library.
+ * The library cannot be loaded into some programs, such as statically linked ones. Other
+ * programs are executed with an environment whose LD_PRELOAD does not name the library.
  * With --verbose or --stats, this file writes a line about such a program before the
  * exec, with what the user can do. exec.c and spawn.c call it.
  *

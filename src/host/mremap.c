@@ -2,9 +2,9 @@
 /*
  * mremap(2) and munmap(2), which may concern the event ring of a kernel AIO context
  *
- * A context's handle is the address of its ring. Some programs move the ring, and use
- * the new address as the handle. A program may also unmap the ring; the library must
- * not access it then.
+ * A context's handle is the address of its ring. Some programs move the ring, and use the
+ * new address as the handle. A program may also unmap the ring; afterwards the library
+ * must not access the ring.
  *
  * Tested by test/conform/rows-ring.c.
  */

@@ -4,11 +4,11 @@
  * descriptors are ready
  *
  * A thread may have submitted requests that wait for their files, and that signal their
- * completion by an eventfd. While such a thread sleeps here, it also serves the queues
- * of these requests (it "leads" the queues, ready/attend.h). It first sleeps in ppoll()
- * on the program's descriptors and those of the queues. Then it makes the program's
- * call with timeout 0. Only this call consumes events, so other threads that wait for
- * the same files find theirs. A thread without such requests only reads one variable.
+ * completion by an eventfd. While such a thread sleeps here, it also serves the queues of
+ * these requests, as their leader (ready/attend.h). The thread first sleeps in ppoll() on
+ * the program's descriptors and those of the queues. Then it makes the program's call with
+ * timeout 0. Only this call consumes events, so other threads that wait for the same files
+ * find theirs. A thread without such requests only reads one variable.
  *
  * The sleep is a cancellation point, like the functions themselves. If the program
  * polls a ring of the library, the library polls the ring's bell instead: an eventfd
@@ -322,7 +322,7 @@ static bool attends(bool can)
 
 /*
  * Each exported function handles the common case itself, and calls a noinline function
- * for the rest. So in most programs the interposed call costs only two loads and a
+ * for all other cases. So in most programs the interposed call costs only two loads and a
  * jump.
  */
 #define SLOWLY static __attribute__((noinline))

@@ -2,10 +2,10 @@
 /*
  * posix_spawn(3), system(3) and popen(3), which execute a program in a new process
  *
- * The C library itself creates the child, which executes the program. The library
- * cannot interpose any call in the child. The child has no requests. So the functions
- * here only report programs into which the library is not loaded (lost.c). They do this
- * in the parent, before it creates the child, which may share the parent's memory.
+ * The C library itself creates the child, which executes the program. The library cannot
+ * interpose any call in the child. The child has no requests. So the functions here only
+ * report programs into which the library is not loaded (lost.c). The functions report in
+ * the parent, before it creates the child, which may share the parent's memory.
  *
  * Known gap: the file actions of posix_spawn() may change the child's directory, and
  * only the C library can read them. So a relative path is looked up in the parent's

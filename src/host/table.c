@@ -68,9 +68,8 @@ int clone(int (*act)(void *), void *stack, int flags, void *arg, ...)
 	va_list args;
 
 	/*
-	 * If the caller has passed fewer arguments, as its flags allow, va_arg()
-	 * returns arbitrary values for the others. The next clone() ignores these
-	 * values.
+	 * If the caller has passed fewer arguments, as its flags allow, va_arg() returns
+	 * arbitrary values for the missing ones. The next clone() ignores these values.
 	 */
 	va_start(args, arg);
 	parent_tid = va_arg(args, void *);

@@ -30,7 +30,7 @@ UAIO_EXPORT const char *uaio_trap_program(const char *path, char **argv,
 /*
  * Turn this process into the program at path. The array argv, and the strings of envp,
  * are those that the process was started with, and stay where they are. The array envp
- * may be another one.
+ * may be a new one.
  * Return: only on failure, the reason.
  */
 const char *uaio_trap_program(const char *path, char **argv, char **envp)

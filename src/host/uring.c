@@ -3,12 +3,12 @@
  * Decides whether a program gets an io_uring of the kernel or of the library
  *
  * A program may make the three system calls of io_uring by syscall(2), by liburing's
- * functions or by patched instructions; all end here. The option --uring decides. With
- * "auto", the default, io_uring_setup() goes to the kernel first; if the kernel refuses
- * it, the library makes the ring. Because of a limit, the kernel may refuse one ring
- * and not the next, so a process may have rings of both kinds (uring/tctx.c). If a
- * seccomp filter may kill the process for the call (base/calls.h), the library makes
- * the ring without trying the kernel first.
+ * functions or by patched instructions; all these calls reach this file. The option
+ * --uring decides. With "auto", the default, io_uring_setup() goes to the kernel first;
+ * if the kernel refuses it, the library makes the ring. Because of a limit, the kernel
+ * may refuse one ring and not the next, so a process may have rings of both kinds
+ * (uring/tctx.c). If a seccomp filter may kill the process for the call (base/calls.h),
+ * the library makes the ring without trying the kernel first.
  *
  * io_uring_enter() and io_uring_register() go to the library if it has made the ring.
  * Otherwise they go to the kernel, which returns the right error for a wrong

@@ -126,9 +126,9 @@ static void unuse_stream(struct uaio_req *req)
 }
 
 /*
- * Issue req in this thread, or leave it to a worker. If uaio_link_is_here() is false, this
- * may be any thread. Then leave a request on a regular file to a worker, because the
- * request could delay this thread for long.
+ * Issue req in this thread, or leave it to a worker. If uaio_link_is_here() is false,
+ * this may be any thread. In that case leave a request on a regular file to a worker,
+ * because the request could delay this thread for long.
  */
 static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
 				struct uaio_outcome *ret)
