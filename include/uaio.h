@@ -44,7 +44,7 @@ struct uaio_counters {
 	uint64_t index_bytes;
 	/* memory of the rings of all existing contexts */
 	uint64_t ring_bytes;
-	/* memory that each context uses apart from its ring */
+	/* memory that one context uses apart from its ring */
 	uint64_t context_bytes;
 	/* how many requests of nr_worker were executed by the kernel's AIO */
 	uint64_t nr_kernel;

@@ -26,7 +26,7 @@ static struct {
 	struct uaio_lock lock; /* rank TABLE */
 	uint64_t quota_used;   /* sum of the live contexts' max_reqs */
 	uint64_t nr_ctxs;
-	/* statistics of the contexts that were destroyed */
+	/* sums over the destroyed contexts; nr_setups counts all contexts ever created */
 	uint64_t nr_inline;
 	uint64_t nr_queued;
 	uint64_t nr_wakeups;

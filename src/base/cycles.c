@@ -6,7 +6,8 @@
 
 enum {
 	/*
-	 * The rate is computed from two samples that are at least this far apart.
+	 * The cycle counter's rate is computed from two samples that are at least this
+	 * far apart.
 	 */
 	MIN_BASELINE_NS = 1000000,
 	/*

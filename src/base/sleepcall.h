@@ -47,7 +47,10 @@ static inline void uaio_sleep_own(void)
 #endif
 }
 
-/* Return: the stop byte of the calling thread, or NULL. */
+/*
+ * Return: the stop byte of the calling thread; NULL if no deferred handler has to end its
+ * sleep.
+ */
 static inline const uint8_t *uaio_sleep_stop(void)
 {
 	const uint8_t *(*stop_of)(void) = load_relaxed(&uaio_sleep_stop_of);

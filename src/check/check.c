@@ -15,7 +15,7 @@
 enum {
 	/* number of slots of the array `calls` */
 	CALLS = 1024,
-	/* The module computes no hash for requests with more bytes. */
+	/* The module computes no hash for requests with more bytes than this. */
 	HASHED_MAX = 1 << 20,
 };
 

@@ -163,7 +163,7 @@ struct uaio_file {
 	uint64_t dev;
 	uint64_t ino;
 
-	/* hints for the policy; relaxed: a lost update only costs time */
+	/* hints for issue/policy.c; relaxed: a lost update only costs time */
 	uint32_t hit_streak;     /* cached reads in a row that did not wait */
 	uint32_t nowait_refused; /* whether the file refuses RWF_NOWAIT */
 

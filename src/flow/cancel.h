@@ -46,7 +46,7 @@ int uaio_queue_cancel_all(struct uaio_queue *queue);
 struct uaio_cancelled {
 	/* cancelled requests: RUNNING, and owned by the cancelling thread */
 	struct list requests;
-	/* requests that waited for a cancelled request and may start */
+	/* requests that waited for a cancelled request and may start now */
 	struct list startable;
 };
 

@@ -206,7 +206,8 @@ let_go_of_file(const struct ending *ending, struct list *ret_startable)
 }
 
 /*
- * Last part of completing a request: its completion is posted, and its queue may be freed.
+ * Last part of completing a request, after its completion was posted. Its queue may
+ * already be freed.
  */
 static inline __attribute__((always_inline)) void
 end_end(const struct ending *ending, struct uaio_worker *worker,

@@ -31,7 +31,7 @@ void uaio_copy_use(struct uaio_req *req);
  */
 void uaio_copy_drop_ends(struct uaio_req *req);
 
-/* Free the copy of a request that is complete. */
+/* Free the argument copy of a request that is complete. */
 static inline void uaio_copy_put(struct uaio_req *req)
 {
 	if (req->copy && req->copy != req->inline_iov)
@@ -40,8 +40,9 @@ static inline void uaio_copy_put(struct uaio_req *req)
 }
 
 /*
- * Free the copy of a request that is still in its group (the requests of its queue),
- * where a canceller may read the copy (cancel.c, I5). The queue's lock is not held.
+ * Free the argument copy of a request that is still in its group (the requests of its
+ * queue), where a canceller may read the copy (cancel.c, I5). The queue's lock is not
+ * held.
  */
 static inline void uaio_copy_drop(struct uaio_req *req)
 {

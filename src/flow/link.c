@@ -89,7 +89,10 @@ void uaio_link_started(void)
 	uaio_gate_delay_over();
 }
 
-/* Append a HELD request to ret_startable, for send.c. The queue's lock is held. */
+/*
+ * Append a HELD request to ret_startable; send.c then issues or cancels it. The queue's
+ * lock is held.
+ */
 static void release_locked(struct uaio_req *req, uint16_t what,
 			   struct list *ret_startable)
 {
@@ -405,7 +408,10 @@ void uaio_link_expire(struct uaio_req *timer)
 		ops = uaio_waits_of(req);
 		if (ops)
 			what = ops->cancel(req, &canceller, &startable);
-		/* A worker may be about to sleep in req's call: let the timer try again soon. */
+		/*
+		 * A worker may be about to sleep in req's call: let the timer try again
+		 * soon to cancel req.
+		 */
 		if (what == UAIO_CANCEL_NONE &&
 		    uaio_optab[req->sqe.op].sleeps &&
 		    look_again_locked(timer)) {

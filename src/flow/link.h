@@ -102,8 +102,8 @@ void uaio_link_release_locked(struct uaio_req *first,
 /* Functions for chain.c, which issues requests: */
 
 /*
- * Return: whether no earlier request of the chain had to wait. The submitting thread then
- * issues req.
+ * Return: whether no earlier request of the chain had to wait. In that case the
+ * submitting thread issues req.
  */
 bool uaio_link_is_here(const struct uaio_req *req);
 /*

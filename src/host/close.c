@@ -391,8 +391,8 @@ int close(int fd)
 		return close_told(fd);
 	ret = next.close(fd);
 	/*
-	 * Another thread may have started the library meanwhile, and submitted requests
-	 * on fd. So notify the engine.
+	 * Since the check above, another thread may have started the library, and
+	 * submitted requests on fd. So notify the engine.
 	 */
 	uaio_host_closed((unsigned)fd, (unsigned)fd);
 	return ret;

@@ -331,7 +331,7 @@ static bool attends(bool can)
  * epoll_wait() and similar functions
  */
 
-/* Return: whether epoll_wait() can call the C library directly. */
+/* Return: whether epoll_wait() need only call the C library's epoll_wait(). */
 static inline bool is_plain_epoll(void)
 {
 	return likely(!uaio_uring_has_due_bells()) &&
@@ -496,7 +496,7 @@ SLOWLY int poll_rings(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 	return ret;
 }
 
-/* Return: whether poll() can call the C library directly. */
+/* Return: whether poll() need only call the C library's poll(). */
 static inline bool is_plain_poll(void)
 {
 	return likely(!uaio_uring_has_rings()) && likely(!uaio_attend_may());

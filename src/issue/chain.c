@@ -415,7 +415,7 @@ bool uaio_chain_defer(struct uaio_batch *batch, struct uaio_file *file,
 	return true;
 }
 
-/* Watch the request's memory from now on (check.h), even if the request never starts. */
+/* Let `uaio check` watch the request's memory from now on, even if it never starts. */
 static __attribute__((noinline)) void check(struct uaio_req *req)
 {
 	const uintptr_t tail = uaio_queue_tail(uaio_queue_of(req->group));
