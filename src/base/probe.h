@@ -14,7 +14,7 @@
  *
  * data is the user data of the request; operation is a value of enum uaio_op
  * (options/names.h). Without a tracer, a cached read by io_submit and io_getevents takes
- * some 1085 instructions, of which 4 are for the probes (counted by callgrind, GCC 12).
+ * some 1085 instructions. 4 of these are for the probes (counted by callgrind, GCC 12).
  *
  * Tested by test/run/probes.py.
  */

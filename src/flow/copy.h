@@ -41,8 +41,7 @@ static inline void uaio_copy_put(struct uaio_req *req)
 
 /*
  * Free the argument copy of a request that is still in its group (the requests of its
- * queue), where a canceller may read the copy (cancel.c, I5). The queue's lock is not
- * held.
+ * queue). A canceller may read the copy (cancel.c, I5). The queue's lock is not held.
  */
 static inline void uaio_copy_drop(struct uaio_req *req)
 {
