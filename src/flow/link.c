@@ -408,10 +408,7 @@ void uaio_link_expire(struct uaio_req *timer)
 		ops = uaio_waits_of(req);
 		if (ops)
 			what = ops->cancel(req, &canceller, &startable);
-		/*
-		 * A worker may be about to sleep in req's call: let the timer try again
-		 * soon to cancel req.
-		 */
+		/* A worker may be about to sleep in req's call: let the timer retry soon. */
 		if (what == UAIO_CANCEL_NONE &&
 		    uaio_optab[req->sqe.op].sleeps &&
 		    look_again_locked(timer)) {
