@@ -120,7 +120,10 @@ static int classify(struct uaio_file *file, int fd,
 	/* relaxed: publish() releases the values; in a reused entry they are hints (I2) */
 	store_relaxed(&file->fd, fd);
 	store_relaxed(&file->kind, facts->kind);
-	/* [MB:reused] release: a reused entry's old slot is empty (uaio_file_read_flags()). */
+	/*
+	 * [MB:reused] release: if this entry is reused, a thread that reads the new flags sees
+	 * that the entry's old slot is empty. Pairs with uaio_file_read_flags().
+	 */
 	store_release(&file->flags, flags_of(facts));
 	store_relaxed(&file->inode, inode);
 	store_relaxed(&file->dev, facts->dev);
@@ -323,10 +326,7 @@ int uaio_file_fix(int fd, struct uaio_file **ret_file)
 
 bool uaio_file_may_know(int fd)
 {
-	/*
-	 * [MB:opening] seq_cst: this thread reads the count before the slot. Pairs with
-	 * uaio_file_open().
-	 */
+	/* [MB:opening] seq_cst: read the count, then the slot. Pairs with uaio_file_open(). */
 	return load_seq_cst(&files.nr_opening) || uaio_file_find(fd);
 }
 

@@ -372,9 +372,10 @@ static bool has_wake(const struct epoll_event *events, int nr)
 
 /*
  * Sleep until there is an event, or a timeout.
- * Return: whether the poller (the driver's epoll) still works. If another thread clears
- * is_asleep just when the wait times out, that thread's wake-up ends the next wait. If
- * two such waits in a row time out without a wake-up, the program has closed the poller.
+ * Return: whether the poller (the driver's epoll) still works. A thread that clears
+ * is_asleep then wakes the driver. If this wait times out in between, that wake-up ends
+ * the next wait. If two waits in a row time out, each after another thread cleared
+ * is_asleep, the wake-ups are lost: the program has closed the poller.
  */
 static bool wait_in_poller(struct drive *drive)
 {

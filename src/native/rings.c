@@ -373,8 +373,9 @@ static void move_locked(struct uaio_native *native, struct uaio_group *group,
 						    moved, EPOLLIN, 0) == 0;
 
 	/*
-	 * [MB:native-begun] seq_cst: calls that are counted after this store use the new
-	 * descriptor. Pairs with the threads that submit.
+	 * [MB:native-begun] seq_cst: a submitting thread counts its call (nr_begun or
+	 * nr_blocking), then reads event_fd. If it counts the call after this store, the
+	 * call uses the new descriptor. Pairs with uaio_native_submit() and submit_one().
 	 */
 	store_seq_cst(&native->event_fd, moved);
 	if (is_watched)

@@ -32,8 +32,9 @@ enum {
 	 */
 	TRY_EVERY = 32,
 	/*
-	 * Used in place of TRY_EVERY if the client's thread submits all other requests
-	 * without RWF_NOWAIT.
+	 * Used in place of TRY_EVERY for requests that the client's thread may submit
+	 * without RWF_NOWAIT (may_wait_here()). It submits one in TRY_SELDOM of them
+	 * with RWF_NOWAIT, and the rest without.
 	 */
 	TRY_SELDOM = 1024,
 	/*

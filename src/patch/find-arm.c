@@ -29,7 +29,7 @@ struct search {
 	size_t nr_functions;
 	/* start of the function for which follow() was called last */
 	uintptr_t last;
-	/* the instructions of the segment that was searched last */
+	/* where instructions begin in the code segment that is_reached() analysed last */
 	struct uaio_reach reach;
 };
 

@@ -46,7 +46,7 @@ static bool was_without;
 static struct {
 	struct uaio_lock lock; /* rank IDENTITY */
 
-	/* under lock: the ids that the process had after change nr */
+	/* under lock: the ids that the process had after the change whose number is `nr` */
 	struct known {
 		bool is_known;
 		uint32_t nr;
@@ -95,7 +95,7 @@ static void note(bool is_of_process)
 	unlock();
 }
 
-/* Find the ids after change nr. Return: whether they are known. */
+/* Find the ids after the change with this number. Return: whether they are known. */
 static bool look_up(uint32_t nr, struct uaio_attributes *ret)
 {
 	const struct known *known = &table.known[nr % NR_KNOWN];

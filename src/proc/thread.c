@@ -75,7 +75,7 @@ void uaio_threads_forget(void)
 {
 	/*
 	 * [MB:ended] acquire: this child of fork() sees all that the parent's threads
-	 * did. Pairs with count_out().
+	 * did until they were counted out. Pairs with count_out().
 	 */
 	(void)load_acquire(&counts.nr);
 	counts = (struct uaio_thread_counts){ 0 };
