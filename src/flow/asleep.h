@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests whose system call sleeps on a worker until another thread ends the call
- * (op/sleeper.h), for example a futex wait
+ * Requests that sleep in a worker's system call, for example a futex wait (op/sleeper.h)
+ *
+ * The call returns when the awaited event comes, or when a canceller ends the call.
  *
  *   I1  While a worker makes the call, the request is ASLEEP and TRIED, and the worker owns
  *       it. A canceller marks the request and ends the call. The worker then reports to the
@@ -27,11 +28,11 @@ struct uaio_worker;
 void uaio_asleep_run(struct uaio_req *req, struct uaio_worker *worker);
 
 /*
- * A request has a sleeper (op/sleeper.h) if its system call may sleep until another thread
- * ends the call. Called at the end of the submission of such a request: wait until the call
- * sleeps or has returned. So a wake-up which the client makes after its submission reaches
- * the call. Returns at once if the request is HELD, as its call is made later. Does not
- * wait for a worker if no more workers can be created.
+ * Wait until the system call of the sleeper's request sleeps or has returned. The
+ * submitting thread calls this at the end of the submission. So if the client then wakes
+ * the futex, for example, the wake-up reaches the call. Returns at once if the request is
+ * HELD, as a worker makes the call later. Does not wait for a worker if no more workers
+ * can be created.
  */
 void uaio_asleep_settle(struct uaio_sleeper *sleeper);
 

@@ -35,7 +35,8 @@ struct uaio_worker;
 
 /*
  * req, which is RUNNING and has req->fault set, is about to complete with *res. Hold
- * the completion back if a fault or a check of memory requires it, but at most once.
+ * the completion back, at most once, in two cases: an injected fault delays it, or
+ * `uaio check` is on and the submitting call has not ended.
  * Return: true if the completion is now held back. If false, the caller completes req
  * with *res, which may have changed.
  */

@@ -22,10 +22,11 @@ bool uaio_args_can_read(const void *memory, uint64_t bytes)
 }
 
 /*
- * Measure a string of at most max bytes, including its 0. Before this function reads a
+ * Measure a string of at most max bytes, including its null byte. Before this function reads a
  * page, a system call checks that the page can be read. That check takes little time
  * compared with the request's own call.
- * Return: its length, including the 0; max + 1: the string is longer; 0: it cannot be read.
+ * Return: its length, including the terminating null byte; max + 1: the string is longer;
+ * 0: the string cannot be read.
  */
 static uint32_t measure(const char *text, uint32_t max)
 {

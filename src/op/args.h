@@ -105,7 +105,7 @@ struct uaio_args {
 	struct uaio_sleeper *sleeper;
 
 	/* set by prep */
-	/* path_bytes and name_bytes include the terminating 0 */
+	/* path_bytes and name_bytes include the terminating null byte */
 	uint32_t path_bytes;
 	uint32_t name_bytes;
 	/* the size in bytes, if this is a copy; else 0 */
@@ -136,14 +136,15 @@ enum {
 /*
  * Measure a path of the client's. The caller stores the length in path_bytes or name_bytes;
  * for an operation with only one path, in sqe.len.
- * Return: 0 with the length, including the 0; -EFAULT; -ENAMETOOLONG; -ENOENT if the path
- * is empty, and may_be_empty is false.
+ * Return: 0 on success: *ret_bytes then includes the terminating null byte; -EFAULT;
+ * -ENAMETOOLONG; -ENOENT if the path is empty, and may_be_empty is false.
  */
 int uaio_path_measure(const char *path, bool may_be_empty, uint32_t *ret_bytes);
 
 /*
- * Measure the name of an attribute. Return: 0 with its length; -EFAULT; -ERANGE: the
- * name is empty or too long.
+ * Measure the name of an attribute.
+ * Return: 0 on success: *ret_bytes then includes the terminating null byte; -EFAULT;
+ * -ERANGE: the name is empty or too long.
  */
 int uaio_name_measure(const char *name, uint32_t *ret_bytes);
 

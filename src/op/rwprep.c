@@ -128,8 +128,8 @@ static int check_flags(const struct uaio_sqe *sqe, const struct uaio_file *file,
 }
 
 /*
- * Check the memory and the offset. bytes: what the check of the memory returned, which is
- * the length of the memory or -errno.
+ * Check the offset. bytes: what check_iovs() or check_buffer() returned: the length of the
+ * memory, or -errno, which this function then returns, too.
  */
 static int check_place(const struct uaio_sqe *sqe, int64_t bytes)
 {

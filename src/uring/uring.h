@@ -60,9 +60,9 @@ bool uaio_uring_has_rings(void);
 bool uaio_uring_is_known(int fd);
 
 /*
- * The program is about to close fd. If fd is a ring, prepare to find out whether the
- * ring has another descriptor (uaio_uring_tab_closing()). Costs two loads if fd is not
- * known to be a ring.
+ * The program is about to close fd. If fd is a ring, open a witness (witness.h), by
+ * which the library finds out after the close whether the ring has another descriptor.
+ * Costs two loads if fd is not known to be a ring.
  */
 void uaio_uring_closing(int fd);
 

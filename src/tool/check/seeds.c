@@ -314,7 +314,7 @@ static void print_changes(FILE *to, const struct uaio_changes *changes)
 
 /*
  * Repeat a run CONFIRM_RUNS times, with the faults of the failing run, or with none
- * (""). After a signal or an error, make no more runs.
+ * (""). If a signal stops a run, or the command cannot be run, make no more runs.
  * Return: how many of these runs failed. *ret_nr: how many runs were complete. *ret:
  * the outcome of the last run that failed.
  */
