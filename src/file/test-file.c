@@ -257,10 +257,10 @@ static void a_file_closed_while_it_is_looked_up_leaves_no_trace(void **state)
 }
 
 /*
- * While the library makes an entry for a pipe's descriptor, another file gets this
- * descriptor, unseen. The library must not keep an entry of the pipe. If it did, a
- * later read would detect the wrong inode, but not a wrong access mode. So also test
- * the write end, whose entry does not allow reads.
+ * While the library makes an entry for a pipe's descriptor, dup2() puts another file
+ * there. The library must not keep the entry of the pipe. If it kept an entry of the
+ * read end, a later read could still notice that the inode differs. So also test the
+ * write end, whose entry would make the read fail with EBADF.
  */
 static bool stale_entry_is_not_kept(unsigned end, unsigned n)
 {

@@ -202,8 +202,8 @@ static void files_are_sent_to_places_that_are_used(void **state)
 	unit_thread_start(&thread, send_all_the_time, NULL);
 	/*
 	 * Use a new ring in each round. Once a file was sent to a ring, the thread that
-	 * holds the ring takes references to entries (rsrc.h, I4 and I5). The change
-	 * itself is to be tested.
+	 * holds the ring takes references to entries (rsrc.h, I4 and I5). So the first
+	 * such file changes how a ring is read, and this test is about that moment.
 	 */
 	for (unsigned i = unit_rounds(1000); i; i--) {
 		assert_int_equal(reg(IORING_REGISTER_FILES, fds, NR_PLACES), 0);

@@ -457,8 +457,9 @@ static void a_poll_does_not_ask_for_what_the_epoll_did_not_tell(void **state)
 	for (uint32_t i = 0; i < NR; i++) {
 		unit_await(is_quiet, NULL);
 		/*
-		 * The library may have just added the requests to its epoll when the
-		 * first byte arrives. So count only from the second round on.
+		 * Count calls of poll() only from the second round on. In the first
+		 * round, the waiting thread may try the new poll request by poll(),
+		 * before it relies on the library's epoll.
 		 */
 		if (i == 1) {
 			store_relaxed(&nr_asked, 0);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of requests on fixed files, submitted through the tests' own front-end (the
- * "door")
+ * Tests of requests on fixed files (files that the client has registered with a queue),
+ * submitted through the tests' own front-end (the "door")
  *
- * test-door.c has the tests that concern requests of every kind.
+ * A request on a fixed file must use that file, even if the program closes or reuses the
+ * descriptor, or puts another file at the library's own descriptor of the file.
  */
 #undef NDEBUG
 #include <fcntl.h>

@@ -2,8 +2,6 @@
 /*
  * Tests of multishot polls, which complete more than once, submitted through the tests'
  * own front-end (the "door")
- *
- * test-door.c has the tests that concern requests of every kind.
  */
 #undef NDEBUG
 #include <fcntl.h>

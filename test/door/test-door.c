@@ -460,8 +460,8 @@ static void a_child_has_doors_of_its_own(void **state)
 }
 
 /*
- * When the thread `leaver` sleeps, open the gate (unit_gate_close()), at which the
- * worker's sync waits.
+ * When the thread `leaver` sleeps, open the gate, so that the worker's sync proceeds. The
+ * test has closed the gate by unit_gate_close().
  */
 static long let_go(void *arg)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A block device that holds writes until the test releases them
+ * A block device that holds back writes until the test releases them
  *
  * The device is a loop device, backed by a file of a slow file system (slowfs.h). On a
  * loop device, the kernel executes direct I/O asynchronously, as on a disk: io_submit
- * returns while the write is held.
+ * returns while the device holds back the write.
  *
  * The device exists until the process that opened it ends. The kernel then removes the
  * loop device and its backing file, even if the test crashed.

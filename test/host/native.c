@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cases: programs that end, fork, close, jump and so on, while a device holds writes
- * that the kernel's own AIO executes for the library (UAIO_BACKEND=aio).
+ * Cases: programs that end, fork, close, jump and so on, while a device holds back
+ * writes that the kernel's own AIO executes for the library (UAIO_BACKEND=aio).
  */
 #include "device.h"
 
@@ -55,7 +55,7 @@ static void work_again(aio_context_t ctx)
 }
 
 /*
- * Ways to end the process while the device holds writes
+ * Ways to end the process while the device holds back its writes
  */
 
 static void by_exit(void)
@@ -140,7 +140,7 @@ void native_leaving(void)
 }
 
 /*
- * Children that are created while the device holds writes
+ * Children that are created while the device holds back their parent's writes
  */
 
 static int live_as_child(void *arg)
@@ -153,7 +153,7 @@ static int live_as_child(void *arg)
 
 	REQUIRE(host_find_fd(FIRST_OF_ENGINE, "") < 0);
 	REQUIRE(host_submit(parents->ctx, &iocb) == -EINVAL);
-	/* Write to another device, because the first one holds its writes. */
+	/* Write to a file on another device: `device` holds back all writes. */
 	REQUIRE(pwrite(fd, blank, sizeof(blank), 0) == sizeof(blank));
 	ctx = host_context(NR);
 	host_write_blocks(ctx, fd, 0, NR);

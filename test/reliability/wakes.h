@@ -9,8 +9,8 @@
  * reaper checks the completion and acknowledges the wake.
  *
  * This must hold: the reaper acknowledges each wake. If a lane makes no progress for
- * two minutes, its wake counts as lost. (The slowest of nine million wakes took 3.4
- * seconds, with a twentieth of a processor for sixty threads.)
+ * two minutes, its wake counts as lost. (A wake that is not lost can be slow: one took
+ * 3.4 seconds, when sixty threads had a twentieth of a processor.)
  *
  * A condition is a way to disturb two processes: the reaping process, which has all
  * reapers, and the waking process. The supervisor starts both, disturbs them, and
