@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Has valgrind's memcheck protect the memory of requests, by client requests
- * (valgrind.h)
+ * Lets valgrind's memcheck report accesses to the memory of pending requests, by the
+ * macros of valgrind.h
  *
  * While a request is in flight, the memory that the kernel may write is marked
  * inaccessible, so memcheck reports accesses by the program. memcheck also sees the

@@ -24,7 +24,7 @@
  *       request instead. A request whose call is about to sleep is marked, too (asleep.h, I2).
  *       If the front-end sets ends_unparked (cancel.h), the canceller also marks any request
  *       that is about to be parked or deferred. Such a request ends as cancelled, but the
- *       cancelling call counts it as executed by another thread.
+ *       cancelling call counts it as executed, because it does not wait for this end.
  *   I5  If a worker waits for the files of a splice, the canceller ends that wait
  *       (endable.h), and does not wait for the worker. To end the wait, the canceller reads
  *       the request's copy of the arguments, so uaio_copy_drop() frees the copy under the

@@ -150,8 +150,8 @@ struct ending {
 	 */
 	struct uaio_file *file;
 	/*
-	 * the device, if this request was the device's oldest cold read (page.h); else
-	 * NULL
+	 * If this request was its device's oldest read of pages outside the page cache
+	 * (page.h): the device, whose next such read may now start. Otherwise NULL.
 	 */
 	struct uaio_device *device;
 	/* req is a write, whose memory is kept until its completion is posted */

@@ -26,7 +26,7 @@ struct uaio_kaio_ring;
 struct uaio_native {
 	struct uaio_slab_node slab;
 
-	/* `ring` and `group` do not change while a queue uses this ring */
+	/* `ring` and `group` do not change while a queue uses this struct */
 	struct uaio_kaio_ring *ring; /* owns */
 	/* borrowed: the queue gives this ring back before its group is freed */
 	struct uaio_group *group;

@@ -459,10 +459,10 @@ struct uaio_op_door {
 	/* Return: whether a call (shot) of the multishot request has succeeded. */
 	bool (*has_begun)(const struct uaio_sqe *sqe);
 	/*
-	 * Like pick() and picked(), for memory in pieces. known: how many bytes the socket
+	 * Like pick() and picked(), for struct uaio_pieces. known: how many bytes the socket
 	 * still holds after a call that filled its memory; otherwise 0. keeps: whether to
-	 * keep the unused memory, as keep() does. picked_pieces() returns res; -ENOMEM if
-	 * res is -EAGAIN and the front-end cannot keep the memory.
+	 * keep the unused memory, as keep() does. picked_pieces() returns res; or -ENOMEM,
+	 * if res is -EAGAIN and the memory cannot be kept.
 	 */
 	int (*pick_pieces)(const struct uaio_sqe *sqe, uint64_t known,
 			   bool may_block, struct uaio_pieces *ret_pieces);

@@ -154,11 +154,12 @@ struct uaio_sink {
 	int64_t (*cancelled)(const struct uaio_sqe *sqe);
 
 	/*
+	 * Called by any thread, without locks. For requests of chains (chain.h) it is
+	 * called when they are submitted and when they start; for requests with two
+	 * files (args.h), when they start. The member is NULL if the front-end has no
+	 * registered files.
 	 * Return: the file that the front-end has registered in the slot `place`, with
-	 * a reference; NULL: none. Called by any thread, without locks. For requests of
-	 * chains (chain.h) it is called when they are submitted and when they start;
-	 * for requests with two files (args.h), when they start. NULL: no request of
-	 * the front-end needs this function.
+	 * a reference; or NULL.
 	 */
 	struct uaio_file *(*get_fixed)(struct uaio_queue *queue, int place);
 

@@ -110,10 +110,10 @@ struct uaio_wait_ops {
 
 	/*
 	 * The descriptor of a regular file is being closed, and file->is_closing is
-	 * set. Make sure that no request on this file is in this state, or is being
-	 * tried on the descriptor. Append requests that can start to ret_startable,
-	 * oldest first. May sleep. NULL: the closing thread waits for these requests,
-	 * or executes those that take() returns.
+	 * set. Remove from this state all requests on this file, and wait for those
+	 * that are being tried on the descriptor. Append requests that can start to
+	 * ret_startable, oldest first. May sleep. If the member is NULL, the closing
+	 * thread waits for these requests, or executes those that take() returns.
 	 */
 	void (*give_up)(struct uaio_file *file, struct list *ret_startable);
 };

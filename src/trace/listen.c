@@ -109,8 +109,8 @@ bool uaio_listen_is_asked(void)
 }
 
 /*
- * Attaching tools that ask for a trace, and detaching tools that have withdrawn or
- * ended
+ * Tools that ask for a trace are attached. Tools that have ended, or no longer ask, are
+ * detached.
  */
 
 static void path_of(char path[PATH_BYTES], uint32_t pid, uint32_t fd)

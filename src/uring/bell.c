@@ -192,8 +192,8 @@ static bool is_settled(struct uaio_uring *ring)
 }
 
 /*
- * Settle the ring's bell: make it readable exactly if the ring has completions. The
- * ring has a bell. The caller uses the ring (ring.h, I4).
+ * Settle the ring's bell: make it readable exactly if the ring has completions. Call
+ * this only if the ring has a bell, and while using the ring (ring.h, I4).
  */
 static void settle(struct uaio_uring *ring)
 {

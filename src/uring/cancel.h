@@ -84,8 +84,8 @@ struct uaio_uring_aim {
 
 /*
  * Cancel requests.
- * Return: how many were cancelled; or -errno. If the client asked to cancel a single
- * request: 0 if it was cancelled, but 1 if it slept in its system call (futex, waitid).
+ * Return: how many were cancelled; or -errno. If the aim is a single request: 0, or 1 if
+ * the request was cancelled while it slept in its system call (futex, waitid).
  */
 int uaio_uring_cancel(struct uaio_uring *ring,
 		      const struct uaio_uring_aim *aim);

@@ -201,8 +201,8 @@ static uint32_t nr_settled(void)
 
 /*
  * Rings 5, 9 and 7 of many get a completion each. The client first consumes the
- * completion of ring 9. Before polling, a thread settles only the bells of rings with
- * completions: it makes each bell readable exactly if its ring still has some.
+ * completion of ring 9. Before polling, a thread settles only the bells of these three:
+ * it makes each readable exactly if its ring still has a completion.
  */
 static void only_rings_with_completions_are_settled(void **state)
 {

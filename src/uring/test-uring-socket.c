@@ -716,8 +716,8 @@ static bool hold_accept(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * A client cancels a multishot accept that a worker executes. When accept4() returns,
- * the request must end, although it was cancelled only once.
+ * A client cancels a multishot accept once, while a worker calls accept4() for it. When
+ * the call returns, the request must end instead of accepting once more.
  */
 static void what_a_worker_accepts_by_ends_as_well(void **state)
 {

@@ -49,8 +49,8 @@ int uaio_uring_witness_open(int fd, uint64_t dev, uint64_t ino);
 
 /*
  * Close a witness.
- * Return: whether the ring's lock was gone, because no process has a descriptor or a
- * mapping of the locked open file.
+ * Return: true if the ring's lock is gone: no process has a descriptor or a mapping of
+ * the locked open file any more.
  */
 bool uaio_uring_witness_close(int witness);
 

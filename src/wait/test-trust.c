@@ -134,7 +134,7 @@ static void fast_reads_are_executed_here_after_some_by_workers(void **state)
 {
 	(void)state;
 	assert_true(nr_until_here() >= FIRST);
-	/* For each open file, the library tries RWF_NOWAIT only once. */
+	/* This file system refuses RWF_NOWAIT: the library tries it once per file. */
 	assert_int_equal(load_relaxed(&fs.nr_nowait), 1);
 }
 

@@ -186,7 +186,8 @@ void uaio_worker_flush(struct uaio_worker *self)
 }
 
 /*
- * Take the next item of the worker's own list. A short item is taken without the lock.
+ * Take the next item of the worker's own list, without the lock. Before an item that may
+ * block, tell the manager under the lock.
  */
 static struct uaio_work *take_own(struct uaio_worker *self)
 {

@@ -323,7 +323,7 @@ static void run_both(long ret_rets[2])
 	unit_thread_start(&threads[1], run_intruder, NULL);
 	unit_thread_start(&threads[0], run_victim, NULL);
 	await_stop(0);
-	/* The next await_stop() waits for the intruder's thread. */
+	/* The next await_stop() waits until the thread of run_intruder() stops. */
 	store_relaxed(&step.is_through, 0);
 	store_relaxed(&step.is_held, 0);
 	store_release(&step.intrudes, 1);

@@ -22,8 +22,8 @@ struct uaio_tries {
 	 */
 	void (*make)(void *memory, unsigned i);
 	/*
-	 * Called in the parent after attempt i killed its child by this signal. May be
-	 * NULL.
+	 * Called in the parent after the child that made attempt i died of this signal.
+	 * May be NULL.
 	 */
 	void (*died)(void *memory, unsigned i, int signal);
 	/* SIGALRM kills a child after this number of seconds; 0: never */
