@@ -13,7 +13,7 @@
 #include "unit.h"
 
 #include <assert.h>
-#include <sched.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -44,11 +44,20 @@ static struct {
 	uint32_t goes_on; /* the victim's thread may continue */
 	/* the thread for which await_stop() waits has returned */
 	uint32_t is_through;
+	/* is_held and is_through have been set so often: await_stop() sleeps on this */
+	uint32_t nr_stops;
 } step;
+
+static void stop_at(uint32_t *flag)
+{
+	store_release(flag, 1);
+	add_seq_cst(&step.nr_stops, 1);
+	uaio_wake(&step.nr_stops, 1);
+}
 
 static void hold_victim(void)
 {
-	store_release(&step.is_held, 1);
+	stop_at(&step.is_held);
 	while (!load_acquire(&step.goes_on))
 		(void)uaio_sleep(&step.goes_on, 0, UAIO_FOREVER);
 }
@@ -272,7 +281,7 @@ static long run_victim(void *arg)
 	stop_trace();
 	remove_breakpoint();
 	set_victim(false);
-	store_release(&step.is_through, 1);
+	stop_at(&step.is_through);
 	return ret;
 }
 
@@ -289,7 +298,7 @@ static long run_intruder(void *arg)
 	 */
 	stop_trace();
 	ret = step.intruder(step.arg);
-	store_release(&step.is_through, 1);
+	stop_at(&step.is_through);
 	return ret;
 }
 
@@ -298,17 +307,17 @@ static long run_intruder(void *arg)
  */
 static void await_stop(uint32_t held)
 {
-	int64_t next_look = uaio_now_ns() + LOOK_NS;
 	unsigned nr_quiet = 0;
 
-	while (nr_quiet < LOOKS && !load_acquire(&step.is_through)) {
-		if (load_acquire(&step.is_held))
+	while (nr_quiet < LOOKS) {
+		uint32_t nr_stops = load_acquire(&step.nr_stops);
+
+		if (load_acquire(&step.is_through) ||
+		    load_acquire(&step.is_held))
 			return;
-		sched_yield();
-		if (uaio_now_ns() < next_look)
-			continue;
-		nr_quiet = unit_is_quiet(held) ? nr_quiet + 1 : 0;
-		next_look = uaio_now_ns() + LOOK_NS;
+		if (uaio_sleep(&step.nr_stops, nr_stops,
+			       uaio_now_ns() + LOOK_NS) == -ETIMEDOUT)
+			nr_quiet = unit_is_quiet(held) ? nr_quiet + 1 : 0;
 	}
 }
 
