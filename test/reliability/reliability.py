@@ -190,7 +190,8 @@ MISSING = [
     "\n  signal handler had called the library meanwhile (`src/proc/test-entry.c`).", "",
     "## What has no row", "",
     "The table does not show how many bugs the library has. `make check-mutants` inserts known "
-    "bugs,\nand `make sample-mutants` random bugs; `doc/testing.md` says how many the tests find.",
+    "bugs,\nand `make sample-mutants` random bugs. Each needs a build of its own, so neither has a "
+    "row.\n`doc/testing.md` says how many of them the tests find.",
     "", "All runs were made on one x86-64 machine with two processors, beside other work.",
 ]
 
