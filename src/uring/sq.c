@@ -258,21 +258,22 @@ static bool is_of_buffers(const struct uaio_uring_entry *entry)
 
 /*
  * Return: whether the request begins only when the submitting call ends, as in the
- * kernel. This holds for a send that polls first. It also holds for a request with
- * IOSQE_ASYNC that uses the ring's files, buffers or requests: for this a worker needs
- * the ring, which the submitting thread holds until the call ends.
+ * kernel. This holds for a send that polls first. It also holds for requests with
+ * IOSQE_ASYNC that use provided buffers, except multishot requests: a worker needs the
+ * ring, which the submitting thread holds until the call ends.
  */
 static bool begins_later(const struct uaio_uring_entry *entry)
 {
-	const struct uaio_sqe *sqe = &entry->sqe;
-	const uint8_t flags = entry->raw.flags;
+	const struct io_uring_sqe *raw = &entry->raw;
+	bool is_send = uaio_optab[entry->sqe.op].class == UAIO_CLASS_WRITE;
 
-	if (unlikely(sqe->polls_first) && !sqe->is_multishot &&
-	    uaio_optab[sqe->op].class == UAIO_CLASS_WRITE)
+	if (entry->sqe.is_multishot)
+		return false;
+	if (unlikely(entry->sqe.polls_first) && is_send)
 		return true;
-	return unlikely(flags & IOSQE_ASYNC) &&
-	       (flags & (IOSQE_FIXED_FILE | IOSQE_BUFFER_SELECT) ||
-		sqe->by_door || sqe->op == UAIO_OP_CALLED);
+	if (!(raw->flags & IOSQE_ASYNC))
+		return false;
+	return is_of_buffers(entry) || raw->flags & IOSQE_BUFFER_SELECT;
 }
 
 /*
@@ -424,8 +425,7 @@ static bool is_bare(const struct call *call,
 	return !(entry->raw.flags & ~IOSQE_ASYNC) && !entry->note &&
 	       !entry->late_error && !entry->looks_up &&
 	       !call->ring->was_drained &&
-	       !(unlikely(entry->sqe.polls_first | entry->sqe.is_async) &&
-		 begins_later(entry)) &&
+	       !(unlikely(entry->sqe.polls_first) && begins_later(entry)) &&
 	       !uaio_chain_takes(&call->chain, &entry->sqe);
 }
 

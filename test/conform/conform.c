@@ -96,7 +96,6 @@ const struct group groups[] = {
 	{ "uring-multishot", rows_uring_multishot },
 	{ "uring-bundle", rows_uring_bundle },
 	{ "uring-send", rows_uring_send },
-	{ "uring-async", rows_uring_async },
 	{ "uring-fields", rows_uring_fields },
 	{ "uring-flags", rows_uring_flags },
 	{ "uring-files", rows_uring_files },

@@ -164,7 +164,6 @@ extern const struct row rows_uring_hint[];
 extern const struct row rows_uring_multishot[];
 extern const struct row rows_uring_bundle[];
 extern const struct row rows_uring_send[];
-extern const struct row rows_uring_async[];
 extern struct row rows_posix_submit[];
 extern const struct row rows_posix_state[];
 extern const struct row rows_posix_cancel[];

@@ -270,6 +270,12 @@ static const char *const others[] = {
 	"executes them in this order, so the provided buffers are removed. In "
 	"the kernel, REMOVE_BUFFERS is executed before PROVIDE_BUFFERS, and "
 	"fails with ENOENT.",
+	"A request with IOSQE_ASYNC and IOSQE_FIXED_FILE uses the file that "
+	"its slot has when the request is submitted. Other requests with "
+	"IOSQE_ASYNC may take or change a slot, and a multishot receive may "
+	"select a buffer, before the submitting call ends. In the kernel, a "
+	"worker begins these requests after the call, so they find what "
+	"later requests of the call have changed.",
 	"A bundle (IORING_RECVSEND_BUNDLE) with IOSQE_ASYNC that sends nothing "
 	"has the result 0; in the kernel, ECANCELED.",
 	"A bundle that receives with MSG_WAITALL selects all its buffers when "
