@@ -259,8 +259,8 @@ static bool is_of_buffers(const struct uaio_uring_entry *entry)
 /*
  * Return: whether the request begins only when the submitting call ends, as in the
  * kernel. This holds for a send that polls first. It also holds for requests with
- * IOSQE_ASYNC that use provided buffers, except multishot requests: a worker needs the
- * ring, which the submitting thread holds until the call ends.
+ * IOSQE_ASYNC that use provided buffers: a worker needs the ring, which the submitting
+ * thread holds until the call ends. The library excepts multishot requests.
  */
 static bool begins_later(const struct uaio_uring_entry *entry)
 {

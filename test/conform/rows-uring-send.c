@@ -439,7 +439,7 @@ static void chooses_late(void)
 		 * early.
 		 */
 		for (unsigned k = 0; k < BETWEEN; k++)
-			sqe_of(&ring, IORING_OP_NOP, 2)->flags =
+			sqe_of(&ring, IORING_OP_NOP, -1)->flags =
 				IOSQE_CQE_SKIP_SUCCESS;
 		sqe = sqe_of(&ring,
 			     removes ? IORING_OP_REMOVE_BUFFERS

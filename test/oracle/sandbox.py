@@ -212,7 +212,7 @@ def enter_namespaces():
 
 
 def wait_like(child):
-    """Wait for the child, and end with its exit status or by its signal."""
+    """Wait for the child. Exit with its status, or with 128 + the signal that ended it."""
     # The terminal and Meson send these to the child, too.
     for number in signal.SIGINT, signal.SIGTERM:
         signal.signal(number, signal.SIG_IGN)

@@ -319,8 +319,8 @@ def serve(kind):
         if not port:
             raise ways.Failed(f"the server exits with {server.wait()}")
         comm = name_of(server.pid)
-        # On the kernel's io_uring, Netty 4.2 does not close 1 in 10 000 connections that
-        # the client has half closed, if the machine is busy.
+        # On the kernel's io_uring and a busy machine, Netty leaves 1 to 4 of 10 000
+        # connections open that their clients have half closed.
         habits = HABITS[:-1] if (name, client.way) == ("netty", "kernel") else HABITS
         try:
             nr_rounds = load(server, PROTOCOLS[kind], int(port), nr, habits)

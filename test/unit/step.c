@@ -44,11 +44,11 @@ static struct {
 	uint32_t goes_on; /* the victim's thread may continue */
 	/* the thread for which await_stop() waits has returned */
 	uint32_t is_through;
-	/* is_held and is_through have been set so often: await_stop() sleeps on this */
+	/* how often is_held and is_through were set; await_stop() sleeps on this */
 	uint32_t nr_stops;
 } step;
 
-static void stop_at(uint32_t *flag)
+static void report_stop(uint32_t *flag)
 {
 	store_release(flag, 1);
 	add_seq_cst(&step.nr_stops, 1);
@@ -57,7 +57,7 @@ static void stop_at(uint32_t *flag)
 
 static void hold_victim(void)
 {
-	stop_at(&step.is_held);
+	report_stop(&step.is_held);
 	while (!load_acquire(&step.goes_on))
 		(void)uaio_sleep(&step.goes_on, 0, UAIO_FOREVER);
 }
@@ -281,7 +281,7 @@ static long run_victim(void *arg)
 	stop_trace();
 	remove_breakpoint();
 	set_victim(false);
-	stop_at(&step.is_through);
+	report_stop(&step.is_through);
 	return ret;
 }
 
@@ -298,7 +298,7 @@ static long run_intruder(void *arg)
 	 */
 	stop_trace();
 	ret = step.intruder(step.arg);
-	stop_at(&step.is_through);
+	report_stop(&step.is_through);
 	return ret;
 }
 
