@@ -153,8 +153,11 @@ MONOIO_LEFT_OUT = re.compile(
     r"|cancel_(read|select)|connect_timeout_dst"  # of hosts on the Internet
     # SO_REUSEPORT of a Unix socket, which Linux 6.18 refuses.
     r"|zero_copy_for_uds|accept_read_write|shutdown)$)")
-# glommio counts as idle, and sleeps, if its timer for preemption is over before it runs
-# a task: where that is soon, a test hangs now and then, on the kernel, too.
+# An executor of glommio sleeps for good if its timer for preemption expires before the
+# executor runs its first task. The tests left out for this set a short timer. The default
+# is 100 ms: a busy machine stops a thread for longer, and any test can hang, on the
+# kernel, too. Therefore a few tests may hang once and be run again.
+MAY_HANG = {"glommio": 3}
 GLOMMIO_LEFT_OUT = re.compile(
     r"glommio ((?!channels::(local|shared)_channel|executor::test|iou::registrar"
     r"|io::(buffered|dma)_file|net::|timer::)"  # no io_uring, or a matter of time
@@ -227,13 +230,22 @@ def crate(name):
     def run(client):
         folder = client.fetched("crate", name)
         nr_run = {}
+        nr_hung = 0
         for program in sorted(set(os.listdir(folder)) - SERVERS):
             path = os.path.join(folder, program)
             listed = subprocess.check_output([path, "--list"], text=True)
             tests = [test for test in re.findall("^(.*): test$", listed, re.M)
                      if not left_out.match(f"{program} {test}")]
             for test in tests:
-                if client.way != "kernel" or not polls(name, test):
+                if client.way == "kernel" and polls(name, test):
+                    continue
+                try:
+                    crate_test(client, path, test)
+                except ways.Hung:
+                    nr_hung += 1
+                    if nr_hung > MAY_HANG.get(name, 0):
+                        raise
+                    print(f"{test} hangs and is run again", flush=True)
                     crate_test(client, path, test)
             if tests:
                 nr_run[program] = len(tests)

@@ -39,6 +39,10 @@ class Failed(Exception):
     """A program did something else than it should; the text says what."""
 
 
+class Hung(Failed):
+    """A program did not end by its deadline."""
+
+
 class Missing(Exception):
     """A program that is not installed."""
 
@@ -104,9 +108,10 @@ class Client:
         status, output = sandbox.run(
             self.wrap(find(command[0]), *command[1:]), deadline,
             cwd=self.place, env={**self.env(), **(env or {})}, stdin=stdin)
+        if status is None:
+            raise Hung(f"{' '.join(command)}\nhangs:\n{output[-3000:]}")
         if status != 0:
-            ending = "hangs" if status is None else f"exits with {status}"
-            raise Failed(f"{' '.join(command)}\n{ending}:\n{output[-3000:]}")
+            raise Failed(f"{' '.join(command)}\nexits with {status}:\n{output[-3000:]}")
         return output
 
     def prove(self, name, at_least, parked=0, count="completed"):
