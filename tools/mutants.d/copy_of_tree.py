@@ -13,6 +13,7 @@ import mutants
 from tree import Tree
 
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 
 
 class Trouble(Exception):
@@ -65,8 +66,25 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+def kill_orphans():
+    """Kill the children that the kernel gave to us when their own parents ended."""
+    children = f"/proc/self/task/{os.getpid()}/children"
+    while True:
+        with open(children, encoding="ascii") as file:
+            for pid in map(int, file.read().split()):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
 def call(*args, cwd=None):
-    """Run a program that ends when we do. Returns its status and output."""
+    """Run a program that ends when we do. Returns its status and output.
+
+    meson test stops a test by SIGTERM. A test with a fault may block this signal and
+    outlive meson test, so what is left then is killed here."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     with subprocess.Popen(args, cwd=cwd, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True,
                           errors="replace", preexec_fn=die_with_parent
@@ -77,6 +95,7 @@ def call(*args, cwd=None):
             child.terminate()  # meson test ends its tests, too
             child.wait()
             raise
+    kill_orphans()
     return child.returncode, output
 
 
