@@ -51,7 +51,7 @@ void uaio_uring_bell_init(struct uaio_uring *ring)
 {
 	/* relaxed, both: other threads find the ring only once it is published */
 	store_relaxed(&ring->bell, -1);
-	store_relaxed(&ring->bell_state, UAIO_URING_BELL_SILENT);
+	store_relaxed(&ring->is_rung, false);
 	ring->is_in_epoll = ring->is_due = false;
 }
 
@@ -127,7 +127,7 @@ static void ring_it_locked(struct uaio_uring *ring)
 	 * relaxed: the state changes only under the queue's lock; threads without the
 	 * lock need only a guess
 	 */
-	store_relaxed(&ring->bell_state, UAIO_URING_BELL_RUNG);
+	store_relaxed(&ring->is_rung, true);
 }
 
 static void hush_locked(struct uaio_uring *ring)
@@ -139,16 +139,11 @@ static void hush_locked(struct uaio_uring *ring)
 	 * relaxed: the state changes only under the queue's lock; threads without the
 	 * lock need only a guess
 	 */
-	store_relaxed(&ring->bell_state, UAIO_URING_BELL_SILENT);
+	store_relaxed(&ring->is_rung, false);
 }
 
 void uaio_uring_bell_expect_locked(struct uaio_uring *ring)
 {
-	/*
-	 * relaxed: the poster publishes the tail after this store. So a client that
-	 * sees the completion also sees UNSURE when it settles the bell (bell.h, I2).
-	 */
-	store_relaxed(&ring->bell_state, UAIO_URING_BELL_UNSURE);
 	make_due_locked(ring);
 }
 
@@ -168,27 +163,19 @@ static bool has_some(const struct uaio_uring *ring)
 	return uaio_uring_unread(ring) || load_relaxed(&ring->first_over);
 }
 
-static void settle_locked(struct uaio_uring *ring)
-{
-	if (has_some(ring) && ring->bell_state != UAIO_URING_BELL_RUNG)
-		uaio_uring_bell_ring_locked(ring);
-	else if (!has_some(ring) && ring->bell_state != UAIO_URING_BELL_SILENT)
-		hush_locked(ring);
-}
-
-/*
- * Return: whether the bell is settled: rung exactly if the ring has completions.
- */
-static bool is_settled(struct uaio_uring *ring)
+/* Take in what other processes have posted to the ring (share.h). */
+static void look_if_shared(struct uaio_uring *ring)
 {
 	if (uaio_uring_is_shared(ring))
 		uaio_uring_share_look(ring);
-	/*
-	 * relaxed: the answer may be outdated in two cases. If a completion is being
-	 * posted, the post rings the bell. If another thread of the client consumes
-	 * completions during this poll, either answer is acceptable.
-	 */
-	return has_some(ring) == load_relaxed(&ring->bell_state);
+}
+
+static void settle_locked(struct uaio_uring *ring)
+{
+	if (has_some(ring) && !ring->is_rung)
+		uaio_uring_bell_ring_locked(ring);
+	else if (!has_some(ring) && ring->is_rung)
+		hush_locked(ring);
 }
 
 /*
@@ -197,7 +184,12 @@ static bool is_settled(struct uaio_uring *ring)
  */
 static void settle(struct uaio_uring *ring)
 {
-	if (is_settled(ring))
+	look_if_shared(ring);
+	/*
+	 * relaxed: the answer may be outdated if a completion is posted or consumed
+	 * just now. Then the ring is due, and is settled again before the thread sleeps.
+	 */
+	if (has_some(ring) == load_relaxed(&ring->is_rung))
 		return;
 	uaio_queue_lock(&ring->queue);
 	settle_locked(ring);
@@ -218,18 +210,17 @@ static bool settle_due(struct uaio_uring *ring, struct uaio_uring *before)
 	/* relaxed: a statistic */
 	add_relaxed(&uaio_uring_bells_nr_settled, 1);
 #endif
+	look_if_shared(ring);
 	/*
-	 * relaxed: the bell was settled just now; a later completion makes the ring due
-	 * again
+	 * relaxed: if another thread of the client consumes completions during this
+	 * poll, either answer is acceptable. If the bell is not rung, a poster may be
+	 * about to ring it: take the lock to wait for this poster (bell.h, I2).
 	 */
-	if (is_settled(ring) &&
-	    (uaio_uring_is_shared(ring) ||
-	     load_relaxed(&ring->bell_state) == UAIO_URING_BELL_RUNG))
+	if (has_some(ring) && load_relaxed(&ring->is_rung))
 		return true;
 	uaio_queue_lock(&ring->queue);
 	settle_locked(ring);
-	is_due = ring->bell_state != UAIO_URING_BELL_SILENT ||
-		 uaio_uring_is_shared(ring);
+	is_due = ring->is_rung || uaio_uring_is_shared(ring);
 	if (!is_due)
 		remove_due_locked(ring, before);
 	uaio_queue_unlock(&ring->queue);

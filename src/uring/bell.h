@@ -14,10 +14,9 @@
  *       an epoll, it settles the bells: it makes each eventfd readable exactly if its
  *       ring has completions. A bell changes only under the queue's lock. So if a
  *       completion is posted after the bell was settled, the post rings the bell again.
- *       A poster sets the bell's state to UNSURE before it publishes a completion, and
- *       to RUNG afterwards. A client may consume the completion in between. To settle
- *       an UNSURE bell, the client waits for the lock, so its poll does not report the
- *       consumed completion.
+ *       A poster rings the bell after it has published a completion. A client may
+ *       consume the completion in between. To settle a bell that is not rung, the
+ *       client waits for the lock, so its poll does not report the consumed completion.
  *   I3  A thread that uses a bell's descriptor uses the ring (ring.h, I4), also while
  *       it sleeps in a polling call. So the descriptor is not closed or reused
  *       meanwhile. When a ring dies, the counter of its bell is reset to 0. When the
@@ -95,16 +94,6 @@ void uaio_uring_bells_init(void);
 void uaio_uring_bell_init(struct uaio_uring *ring);
 void uaio_uring_bell_silence(struct uaio_uring *ring);
 void uaio_uring_bell_fini(struct uaio_uring *ring);
-
-/* The state of a bell, which may be read without the queue's lock. */
-enum uaio_uring_bell_state {
-	/*
-	 * SILENT must be 0, and RUNG 1: is_settled() compares the state with a bool
-	 */
-	UAIO_URING_BELL_SILENT,
-	UAIO_URING_BELL_RUNG,
-	UAIO_URING_BELL_UNSURE,
-};
 
 /*
  * The caller is about to publish completions. It holds the queue's lock, and the ring

@@ -207,7 +207,7 @@ struct uaio_uring {
 	struct uaio_file *eventfd; /* shares (ref); or NULL */
 	bool is_eventfd_async; /* the eventfd signals only completions by workers */
 	int32_t bell;          /* atomic; bell.h: a descriptor, or -1 */
-	uint32_t bell_state; /* atomic: bell.h */
+	bool is_rung;          /* atomic: the bell is readable; bell.h */
 	/*
 	 * atomic; a thread has waited for completions since uaio_uring_may_complete()
 	 * last cleared this flag
