@@ -471,24 +471,33 @@ a_queue_that_the_fallback_thread_has_left_is_left_to_it(void **state)
 	take_down();
 }
 
-/*
- * Precondition: the fallback thread has the queue on its list, but does not know of the
- * timer.
- */
-static void a_timer_set_in_a_sleep_is_left_to_the_fallback_thread(void **state)
+static long submit_timer(void *arg)
 {
 	enum { SOON_NS = 50000000 };
 	struct uaio_sqe sqe = {
 		.op = UAIO_OP_TIMER, .time_ns = SOON_NS, .data = 1, .key = 1
 	};
+
+	(void)arg;
+	return unit_submit_sqe(desks[0].handle, &sqe);
+}
+
+/*
+ * Another thread sets a timer, so only the sleeping leader knows of the timer. The
+ * fallback thread has the queue on its list.
+ */
+static void a_timer_set_in_a_sleep_is_left_to_the_fallback_thread(void **state)
+{
 	struct uaio_attend attend;
+	struct unit_thread thread;
 
 	(void)state;
 	set_up(1);
 	submit_all();
 	hold_fallback_thread(desks[0].handle);
 	assert_true(uaio_attend_begin(&attend));
-	assert_int_equal(unit_submit_sqe(desks[0].handle, &sqe), 0);
+	unit_thread_start(&thread, submit_timer, NULL);
+	assert_int_equal(unit_thread_join(&thread), 0);
 	assert_true(uaio_ready_has(
 		&uaio_ctx_find(desks[0].handle)->queue.group.ready, UAIO_LIST));
 	uaio_attend_end(&attend, 1);
