@@ -115,25 +115,30 @@ static bool is_asleep(uintptr_t stack)
  */
 static bool defer(int sig, const siginfo_t *info, void *context)
 {
+	const uint64_t all = ~AT_ONCE;
 	ucontext_t *uc = context;
-	uint64_t *mask = (uint64_t *)&uc->uc_sigmask;
+	uint64_t own, *mask = (uint64_t *)&uc->uc_sigmask;
 	greg_t *at = &uc->uc_mcontext.gregs[REG_RIP];
 	bool sleeps = is_asleep((uintptr_t)uc->uc_mcontext.gregs[REG_RSP]);
 
 	if (!sleeps && !uaio_entry.depth)
 		return false;
-	if (sys_tgsigqueueinfo(sys_getpid(), sys_gettid(), sig, info) < 0)
-		return false;
 	/*
-	 * Several signals may arrive at once: each interrupts the library's handler for
-	 * the previous one. These handlers run in reverse order, so the handler for the
-	 * first signal runs last. Only this handler sees the thread's own mask, so the
-	 * last store to deferred_mask is right.
+	 * Block all signals before this one is queued: a handler with SA_NODEFER does
+	 * not block it. Another signal can arrive only before this call. It interrupts
+	 * this handler, and its handler ends first. So the handler of the signal that
+	 * interrupted the library stores deferred_mask last, and only this handler sees
+	 * the thread's own mask.
 	 */
+	(void)sys_sigmask(SIG_BLOCK, &all, &own);
+	if (sys_tgsigqueueinfo(sys_getpid(), sys_gettid(), sig, info) < 0) {
+		(void)sys_sigmask(SIG_SETMASK, &own, NULL);
+		return false;
+	}
 	deferred_mask = *mask;
 	deferred_let_in |= BIT(sig);
 	uaio_entry.has_deferred = 1;
-	*mask = ~AT_ONCE;
+	*mask = all;
 	if (!sleeps)
 		return true;
 	uaio_entry.must_wake = 1;

@@ -11,7 +11,7 @@
  *       of the program's. If the thread is not inside the library, this handler calls
  *       the program's handler at once.
  *   I2  If the thread is inside, the program's handler is deferred: the library's handler
- *       queues the signal to the thread again, blocks all signals, and returns. The
+ *       blocks all signals, queues the signal to the thread again, and returns. The
  *       thread restores its signal mask when it has left the library and holds no lock.
  *       Then the kernel delivers the signal with its siginfo_t, on the stack and with the
  *       mask that the program's sigaction() specified.

@@ -79,7 +79,7 @@ static long execute_ours(struct uaio_trap_thread *self, const char *path,
 	self->is_pending = 0;
 	ret = execs.ops->call(SYS_execve, (const long[6]){ (long)own_file, argv,
 							   (long)envp });
-	self->is_pending = 1;
+	self->is_pending = UAIO_TRAP_BLOCKED;
 	return ret;
 }
 

@@ -200,7 +200,7 @@ FOREIGN void uaio_trap_defer(int sig, siginfo_t *info, void *context)
 {
 	struct uaio_trap_thread *self = uaio_trap_self();
 	ucontext_t *uc = context;
-	uint64_t *mask = (uint64_t *)&uc->uc_sigmask;
+	uint64_t all = UINT64_MAX, *mask = (uint64_t *)&uc->uc_sigmask;
 	uint8_t selector = self->selector;
 	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 	long pid, tid;
@@ -210,16 +210,29 @@ FOREIGN void uaio_trap_defer(int sig, siginfo_t *info, void *context)
 		return;
 	}
 	self->selector = DISPATCH_PASS;
+	/*
+	 * Block all signals before this one is queued: a handler with SA_NODEFER does
+	 * not block it. Another signal can arrive only before this call. It interrupts
+	 * this handler, and its handler ends first. So the handler of the signal that
+	 * interrupted the library stores `mask` last, and only this handler sees the
+	 * thread's own mask.
+	 */
+	(void)uaio_sys_raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, 0,
+			   MASK_BYTES, 0, 0);
 	pid = uaio_sys_raw(SYS_getpid, 0, 0, 0, 0, 0, 0);
 	tid = uaio_sys_raw(SYS_gettid, 0, 0, 0, 0, 0, 0);
 	(void)uaio_sys_raw(SYS_rt_tgsigqueueinfo, pid, tid, sig, (long)info, 0,
 			   0);
 	self->selector = selector;
 	if (!self->is_pending)
+		self->let_in = 0;
+	if (self->is_pending != UAIO_TRAP_BLOCKED) {
 		self->mask = *mask;
-	self->first_mask = self->mask & ~(1ull << (sig - 1));
-	self->is_pending = 1;
-	*mask = UINT64_MAX;
+		self->is_pending = UAIO_TRAP_DEFERRED;
+	}
+	self->let_in |= 1ull << (sig - 1);
+	self->first_mask = self->mask & ~self->let_in;
+	*mask = all;
 	/*
 	 * If the thread is just about to sleep, continue it after the sleep's system
 	 * call, with -EINTR.
@@ -326,12 +339,14 @@ void uaio_trap_block(struct uaio_trap_thread *self)
 
 	(void)sys_sigmask(SIG_SETMASK, &all, &old);
 	/*
-	 * If a handler of the program already waits (is_pending), the record already
-	 * has the program's mask, and `old` blocks all signals.
+	 * If a handler of the program already waits, the record already has the
+	 * program's mask, and `old` blocks all signals.
 	 */
-	if (!self->is_pending)
+	if (!self->is_pending) {
 		self->mask = self->first_mask = old & ~UAIO_TRAP_SIGSYS_BIT;
-	self->is_pending = 1;
+		self->let_in = 0;
+	}
+	self->is_pending = UAIO_TRAP_BLOCKED;
 	self->child_mask = self->mask;
 }
 

@@ -4,8 +4,8 @@
  *
  * For each signal that the program handles, the kernel calls uaio_trap_signal. If the
  * thread is outside the library, uaio_trap_signal jumps to the program's handler.
- * Inside the library the handler must wait: the library sends the signal to the thread
- * again, blocks all signals, and marks the thread's record as pending. When the thread
+ * Inside the library the handler must wait: the library blocks all signals, sends the
+ * signal to the thread again, and marks the thread's record as pending. When the thread
  * leaves the library, uaio_trap_deliver (entry.S) restores the thread's mask. So the
  * kernel calls the handler before the program continues, as after a system call. If the
  * thread sleeps in the library, or is about to sleep, the sleep returns -EINTR
@@ -15,9 +15,9 @@
  *       trapped call while SIGSYS is blocked. So the library removes SIGSYS from masks
  *       that the program sets.
  *   I2  While all signals are blocked for a pending handler, record->mask is the
- *       program's mask. The program's mask may block the pending signal, if the signal
- *       arrived during a wait that has its own mask. So the kernel delivers the signal
- *       under first_mask, which is the program's mask without this signal.
+ *       program's mask. The program's mask may block the pending signals, if they arrived
+ *       during a wait that has its own mask. So the kernel delivers these signals under
+ *       first_mask, which is the program's mask without them.
  *   I3  If the library causes a fault, the program's handler runs at once. System calls
  *       of that handler use the library's stack below the part in use (record->stack).
  *       The library uses its whole stack again when the handler has returned. It also

@@ -32,6 +32,11 @@
  */
 enum { UAIO_TRAP_STACK_BYTES = 512 << 10 };
 
+enum uaio_trap_pending {
+	UAIO_TRAP_DEFERRED = 1, /* a handler of the program waits to be run */
+	UAIO_TRAP_BLOCKED, /* the library has blocked the signals before a call */
+};
+
 struct uaio_trap_thread {
 	struct uaio_trap_thread *self;
 	/*
@@ -47,8 +52,8 @@ struct uaio_trap_thread {
 	uint8_t selector;
 	uint8_t is_inside;
 	/*
-	 * all signals are blocked, because a handler of the program waits to be run
-	 * (signal.h)
+	 * not 0: all signals are blocked, and `mask` is the program's mask (signal.h).
+	 * It is enum uaio_trap_pending.
 	 */
 	uint8_t is_pending;
 	/* the thread was on its alternate stack when it entered the library */
@@ -72,6 +77,8 @@ struct uaio_trap_thread {
 	 * the library
 	 */
 	uint64_t entry_mask;
+	/* if is_pending: the signals whose handlers wait to be run */
+	uint64_t let_in;
 
 	/*
 	 * For signal.c. top: the top of the library's stack. nested_below: the

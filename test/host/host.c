@@ -467,6 +467,7 @@ static const struct {
 	{ "jumps-out-of-setuid", jumps_out_of_setuid },
 	{ "cancelled-anywhere", cancelled_anywhere },
 	{ "handlers-as-set", handlers_as_set },
+	{ "handlers-together", handlers_together },
 	{ "sleeps-by-any-call", sleeps_by_any_call },
 	{ "sleeps-for-a-time", sleeps_for_a_time },
 	{ "sleeps-as-it-was", sleeps_as_it_was },

@@ -212,6 +212,7 @@ void spawn_starts_at_once(void);
 void daemon_finishes(void);
 
 void signal_storm(void);
+void handlers_together(void);
 void handler_jumps(void);
 
 void jumps_anywhere(void);

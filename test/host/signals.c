@@ -469,6 +469,92 @@ void ioprio_stays(void)
 }
 
 /*
+ * Signals that arrive together, and handlers that do not block their own signal
+ */
+
+static volatile sig_atomic_t nr_together;
+
+static void count_together(int sig)
+{
+	(void)sig;
+	nr_together++;
+}
+
+static void handle_both(int flags)
+{
+	struct sigaction action = { .sa_handler = count_together,
+				    .sa_flags = flags };
+
+	REQUIRE(sigaction(SIGUSR1, &action, NULL) == 0);
+	REQUIRE(sigaction(SIGUSR2, &action, NULL) == 0);
+}
+
+/* Block or unblock both signals. Return: whether the thread blocked them before. */
+static bool mask_both(int how)
+{
+	sigset_t both, old;
+
+	(void)sigemptyset(&both);
+	(void)sigaddset(&both, SIGUSR1);
+	(void)sigaddset(&both, SIGUSR2);
+	REQUIRE(sigprocmask(how, &both, &old) == 0);
+	REQUIRE(sigismember(&old, SIGUSR1) == sigismember(&old, SIGUSR2));
+	return sigismember(&old, SIGUSR1);
+}
+
+/* The thread blocks both signals, and a wait with its own mask lets them in at once. */
+static void let_in_together(aio_context_t ctx)
+{
+	static const uint64_t none;
+	const struct {
+		const uint64_t *mask;
+		size_t bytes;
+	} masked = { &none, sizeof(none) };
+	struct io_event event;
+
+	REQUIRE(!mask_both(SIG_BLOCK));
+	nr_together = 0;
+	REQUIRE(raise(SIGUSR1) == 0 && raise(SIGUSR2) == 0);
+	REQUIRE(syscall(SYS_io_pgetevents, ctx, 1l, 1l, &event, NULL,
+			&masked) == -1 &&
+		errno == EINTR);
+	REQUIRE(nr_together == 2);
+	REQUIRE(mask_both(SIG_UNBLOCK));
+}
+
+/* Two timers send the signals at any point of the calls. */
+static void write_under_timers(aio_context_t ctx, int fd)
+{
+	const struct itimerspec often = { { 0, 61000 }, { 0, 60000 } };
+	const struct itimerspec never = { 0 };
+	timer_t timers[] = { make_timer(SIGUSR1), make_timer(SIGUSR2) };
+
+	nr_together = 0;
+	for (int i = 0; i < 2; i++)
+		REQUIRE(timer_settime(timers[i], 0, &often, NULL) == 0);
+	while (nr_together < (int)host_rounds(2000))
+		weather(ctx, fd);
+	for (int i = 0; i < 2; i++)
+		REQUIRE(timer_settime(timers[i], 0, &never, NULL) == 0 &&
+			timer_delete(timers[i]) == 0);
+	REQUIRE(!mask_both(SIG_UNBLOCK));
+}
+
+void handlers_together(void)
+{
+	static const int flags[] = { 0, SA_NODEFER, SA_RESTART };
+	aio_context_t ctx = host_context(NR_MINE);
+	int fd = host_file("mine", NR_MINE);
+
+	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		handle_both(flags[i]);
+		let_in_together(ctx);
+		write_under_timers(ctx, fd);
+	}
+	REQUIRE(host_destroy(ctx) == 0 && close(fd) == 0);
+}
+
+/*
  * glibc's setuid() signals all threads, the library's included, to change their user
  * ids.
  */

@@ -337,6 +337,32 @@ static void wait_masked(int epoll, const sigset_t *most)
 	printf(", %d handlers\n", nr_called);
 }
 
+/*
+ * Both signals are blocked, and io_uring_enter lets them in at once. flags: for
+ * sigaction()
+ */
+static void wait_for_two(const struct uring *ring, int flags)
+{
+	struct sigaction action = { .sa_handler = call_in_handler,
+				    .sa_flags = flags };
+	uint64_t none = 0;
+	sigset_t mask;
+	long ret;
+
+	if (sigaction(SIGUSR1, &action, NULL) < 0 ||
+	    sigaction(SIGUSR2, &action, NULL) < 0)
+		die("signals");
+	nr_called = 0;
+	(void)raise(SIGUSR1);
+	(void)raise(SIGUSR2);
+	ret = uring_enter(ring->fd, 0, 1, IORING_ENTER_GETEVENTS, &none,
+			  sizeof(none));
+	(void)sigprocmask(SIG_BLOCK, NULL, &mask);
+	printf("masked: enter %s, %d handlers, blocked %d %d\n",
+	       ret < 0 ? "fails" : "succeeds", nr_called,
+	       sigismember(&mask, SIGUSR1), sigismember(&mask, SIGUSR2));
+}
+
 static int do_masked(void)
 {
 	struct sigaction action = { .sa_handler = call_in_handler };
@@ -353,6 +379,8 @@ static int do_masked(void)
 	wait_masked(epoll, &most);
 	open_ring(&ring);
 	wait_masked(epoll, &most);
+	wait_for_two(&ring, 0);
+	wait_for_two(&ring, SA_NODEFER);
 	return 0;
 }
 

@@ -189,7 +189,8 @@ def _(trap):
 @case("a handler makes calls under the trap, though the call it interrupts blocks all else")
 def _(trap):
     trap.expect("masked", ["masked: ppoll -1 pselect -1 epoll_pwait -1 "
-                           "sigsuspend -1, 4 handlers"] * 2)
+                           "sigsuspend -1, 4 handlers"] * 2
+                + ["masked: enter fails, 2 handlers, blocked 1 1"] * 2)
 
 
 @case("a handler on an alternate stack makes calls under the trap, and others come below it")
