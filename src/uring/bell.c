@@ -163,11 +163,20 @@ static bool has_some(const struct uaio_uring *ring)
 	return uaio_uring_unread(ring) || load_relaxed(&ring->first_over);
 }
 
-/* Take in what other processes have posted to the ring (share.h). */
-static void look_if_shared(struct uaio_uring *ring)
+/*
+ * Return: whether the bell needs no settling, because the ring has completions and the
+ * bell is rung. If the bell is not rung, a poster may be about to ring it: the caller
+ * takes the queue's lock to wait for this poster (bell.h, I2).
+ */
+static bool is_rung_rightly(struct uaio_uring *ring)
 {
 	if (uaio_uring_is_shared(ring))
 		uaio_uring_share_look(ring);
+	/*
+	 * relaxed: if another thread of the client consumes completions during this
+	 * poll, either answer is acceptable
+	 */
+	return has_some(ring) && load_relaxed(&ring->is_rung);
 }
 
 static void settle_locked(struct uaio_uring *ring)
@@ -184,12 +193,7 @@ static void settle_locked(struct uaio_uring *ring)
  */
 static void settle(struct uaio_uring *ring)
 {
-	look_if_shared(ring);
-	/*
-	 * relaxed: the answer may be outdated if a completion is posted or consumed
-	 * just now. Then the ring is due, and is settled again before the thread sleeps.
-	 */
-	if (has_some(ring) == load_relaxed(&ring->is_rung))
+	if (is_rung_rightly(ring))
 		return;
 	uaio_queue_lock(&ring->queue);
 	settle_locked(ring);
@@ -210,13 +214,7 @@ static bool settle_due(struct uaio_uring *ring, struct uaio_uring *before)
 	/* relaxed: a statistic */
 	add_relaxed(&uaio_uring_bells_nr_settled, 1);
 #endif
-	look_if_shared(ring);
-	/*
-	 * relaxed: if another thread of the client consumes completions during this
-	 * poll, either answer is acceptable. If the bell is not rung, a poster may be
-	 * about to ring it: take the lock to wait for this poster (bell.h, I2).
-	 */
-	if (has_some(ring) && load_relaxed(&ring->is_rung))
+	if (is_rung_rightly(ring))
 		return true;
 	uaio_queue_lock(&ring->queue);
 	settle_locked(ring);
