@@ -493,8 +493,8 @@ static void a_timer_set_in_a_sleep_is_left_to_the_fallback_thread(void **state)
 
 	(void)state;
 	set_up(1);
-	submit_all();
 	hold_fallback_thread(desks[0].handle);
+	submit_all();
 	assert_true(uaio_attend_begin(&attend));
 	unit_thread_start(&thread, submit_timer, NULL);
 	assert_int_equal(unit_thread_join(&thread), 0);
