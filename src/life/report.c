@@ -14,6 +14,7 @@
 
 #include "base/atomic.h"
 #include "base/newer.h"
+#include "base/signals.h"
 #include "base/sleep.h"
 #include "base/sys.h"
 #include "options/config.h"
@@ -81,13 +82,13 @@ static bool is_our_stderr(void)
 static void say_to_stderr(const struct uaio_text *text)
 {
 	if (is_our_stderr())
-		(void)sys_write(STDERR_FILENO, text->buf, text->len);
+		(void)uaio_write_text(STDERR_FILENO, text->buf, text->len);
 }
 
 void uaio_report_say(const char *line)
 {
 	if (is_our_stderr())
-		(void)sys_write(STDERR_FILENO, line, strlen(line));
+		(void)uaio_write_text(STDERR_FILENO, line, strlen(line));
 }
 
 static int append(const char *path, const struct uaio_text *text)
@@ -100,7 +101,7 @@ static int append(const char *path, const struct uaio_text *text)
 		return fd;
 	written = uaio_append_exceeds(fd, text->len)
 			  ? -EFBIG
-			  : sys_write(fd, text->buf, text->len);
+			  : uaio_write_text(fd, text->buf, text->len);
 	(void)sys_close(fd);
 	return written == (ssize_t)text->len ? 0
 	       : written < 0                 ? (int)written

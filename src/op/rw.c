@@ -18,12 +18,12 @@
 
 #include "base/asked.h"
 #include "base/check.h"
+#include "base/signals.h"
 #include "base/sys.h"
 #include "file/file.h"
 #include "file/inspect.h"
 #include "op/args.h"
 #include "op/rows.h"
-#include "op/signals.h"
 #include "op/sock.h"
 
 static const uint64_t SIGPIPE_BIT = 1ull << (SIGPIPE - 1);

@@ -29,11 +29,11 @@
 #include <sys/socket.h>
 
 #include "base/asked.h"
+#include "base/signals.h"
 #include "proc/endable.h"
 #include "file/file.h"
 #include "op/args.h"
 #include "op/rows.h"
-#include "op/signals.h"
 #include "op/sock.h"
 
 int uaio_splice_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)

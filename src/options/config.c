@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/calls.h"
-#include "base/sys.h"
+#include "base/signals.h"
 #include "options/options.h"
 #include "options/variables.h"
 
@@ -21,7 +21,7 @@ static void say(char *line)
 	size_t len = strlen(line);
 
 	line[len] = '\n';
-	(void)sys_write(STDERR_FILENO, line, len + 1);
+	(void)uaio_write_text(STDERR_FILENO, line, len + 1);
 }
 
 /*

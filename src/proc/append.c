@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "base/signals.h"
 #include "base/sys.h"
 #include "proc/ownfd.h"
 
@@ -30,7 +31,7 @@ int uaio_append(const char *path, const char *text, size_t len)
 	if (fd < 0)
 		return fd;
 	written = uaio_append_exceeds(fd, len) ? -EFBIG
-					       : sys_write(fd, text, len);
+					       : uaio_write_text(fd, text, len);
 	uaio_ownfd_close(fd);
 	return written == (ssize_t)len ? 0
 	       : written < 0           ? (int)written

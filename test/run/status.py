@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 
-from harness import TIMEOUT_S, Skip, case, expect, main
+from harness import TIMEOUT_S, Skip, case, environment, expect, main
 
 
 @case("the exit status of the program is passed on")
@@ -19,6 +19,26 @@ def _(tool):
     tool.run("sh", "-c", "kill -TERM $$").expect(status=-signal.SIGTERM)
     tool.exec("sh", "-c", f"{tool.uaio} run sh -c 'kill -TERM $$'; echo $?"
               ).expect(out="143\n", err=None)
+
+
+@case("a message of the library that nobody reads does not end the program")
+def _(tool):
+    for options, variables in (
+        (["--stats"], {}),
+        (["--verbose"], {}),
+        (["--stats-json=/dev/stderr"], {}),
+        # The library complains.
+        ([], {"LD_PRELOAD": tool.library, "UAIO_STATSS": "1"}),
+        ([], {"LD_PRELOAD": tool.library, "UAIO_STATS": "/nonexistent/f"}),
+    ):
+        command = [tool.uaio, "run", *options] if options else []
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(
+            [*command, tool.args.client, "return"], env=environment(**variables),
+            stdin=subprocess.DEVNULL, stderr=writer, timeout=TIMEOUT_S)
+        os.close(writer)
+        expect(done.returncode, 0, (options, variables))
 
 
 @case("a signal sent to uaio reaches the program")

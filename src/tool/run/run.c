@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -487,6 +488,20 @@ static void choose_trap(const char *dir, struct uaio_target *target)
 			     uaio_uses_want_trap(&uses);
 }
 
+/* If nobody reads the message, run the command nevertheless: ignore SIGPIPE. */
+static void say_what_runs(const char *path, const char *dir)
+{
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	struct sigaction old;
+
+	sigaction(SIGPIPE, &ignore, &old);
+	fprintf(stderr,
+		"uaio: run: %s with %s/" UAIO_LIBRARY " in front of "
+		"libaio.so.1, libaio.so.1t64 and syscall(2)\n",
+		path, dir);
+	sigaction(SIGPIPE, &old, NULL);
+}
+
 int uaio_run_main(int argc, char **argv)
 {
 	static struct uaio_target target;
@@ -526,10 +541,7 @@ int uaio_run_main(int argc, char **argv)
 		choose_trap(dir, &target);
 
 	if (settings.values[UAIO_OPTION_VERBOSE])
-		fprintf(stderr,
-			"uaio: run: %s with %s/" UAIO_LIBRARY " in front of "
-			"libaio.so.1, libaio.so.1t64 and syscall(2)\n",
-			path, dir);
+		say_what_runs(path, dir);
 	if (target.needs_trap)
 		return run_trapped(&target, path, argv);
 	/* execvp() also runs scripts without #!, which execv() does not */

@@ -5,15 +5,17 @@
  * The signals are blocked during the call. If the call has sent one, sigtimedwait()
  * consumes it, so the program does not get it.
  *
- * Tested by test-splice.c.
+ * Tested by op/test-splice.c and test/run.
  */
-#ifndef UAIO_OP_SIGNALS_H
-#define UAIO_OP_SIGNALS_H
+#ifndef UAIO_BASE_SIGNALS_H
+#define UAIO_BASE_SIGNALS_H
 
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/calls.h"
 #include "base/sys.h"
 
 struct uaio_blocked_signals {
@@ -61,4 +63,20 @@ uaio_signals_unblock(const struct uaio_blocked_signals *blocked, bool has_sent)
 	(void)sys_sigmask(SIG_SETMASK, &blocked->old, NULL);
 }
 
-#endif /* UAIO_OP_SIGNALS_H */
+/*
+ * Write a text of the library. The program gets no SIGPIPE if nobody reads the pipe or
+ * socket, unless a seccomp filter refuses the calls needed.
+ * Return: as write(2), or -errno.
+ */
+static inline ssize_t uaio_write_text(int fd, const char *text, size_t len)
+{
+	struct uaio_blocked_signals blocked;
+	bool are_blocked = uaio_signals_block(1ull << (SIGPIPE - 1), &blocked);
+	ssize_t ret = sys_write(fd, text, len);
+
+	if (are_blocked)
+		uaio_signals_unblock(&blocked, ret == -EPIPE);
+	return ret;
+}
+
+#endif /* UAIO_BASE_SIGNALS_H */
