@@ -83,6 +83,10 @@ const struct difference differs_not_blocked = {
 		"io_submit. While the request waits, io_cancel can cancel it "
 		"(EINPROGRESS, then ECANCELED in the event), io_destroy ends "
 		"it, and the process can exit.\n"
+		"What the program itself writes while a write request waits "
+		"comes before or inside the request's data, and shutdown(2) "
+		"cuts off what is not written yet. Wait for the event before "
+		"you use such a descriptor by other calls.\n"
 		"io_cancel may also cancel a read or write of a regular file "
 		"that no thread has begun. The kernel's io_cancel returns "
 		"EINVAL for such requests, so expect both results.",
@@ -384,13 +388,21 @@ static const struct difference differs_time = {
 
 static const struct difference differs_cold_read = {
 	.title = "Accepted requests may take effect after io_submit",
-	.text = "io_submit returns before a direct request, or a read outside "
-		"the page cache, takes effect. So read(2), mappings, io_uring "
-		"and other processes may not see an accepted write yet. An "
-		"accepted read may see the changes of a later write(2) or "
-		"ftruncate(2). Wait for the event to avoid both. Among AIO "
-		"requests on one file, the library keeps the kernel's order "
-		"(`doc/design.md`, *Order*).",
+	.text = "io_submit returns before these requests take effect: direct "
+		"requests, reads outside the page cache, and writes that are "
+		"synchronous (O_SYNC, O_DSYNC, RWF_DSYNC) or go to a FUSE file "
+		"or a slow one. So read(2), mappings, io_uring and other "
+		"processes may not see an accepted write yet. A later write(2) "
+		"or ftruncate(2) may take effect first. An accepted read may "
+		"see the changes of a later write(2) or ftruncate(2). Wait for "
+		"the event to avoid all this. Among AIO requests on one file, "
+		"the library keeps the kernel's order (`doc/design.md`, "
+		"*Order*).\n"
+		"Until the event, do not change, unmap or protect the buffer "
+		"either. The kernel has copied a buffered write, and holds the "
+		"memory of a direct request, when io_submit returns. The "
+		"library may still read the buffer later, write to other "
+		"memory that is mapped there, or report EFAULT.",
 };
 
 const struct difference differs_low_water = {
@@ -648,6 +660,13 @@ static const struct difference differs_posix_versions = {
 		"must also wait for it by glibc's aio_suspend.",
 };
 
+static const struct difference differs_posix_priority = {
+	.title = "aio_reqprio is checked, but does not order requests",
+	.text = "Requests on one descriptor begin in the order of submission. "
+		"In "
+		"glibc a waiting request of higher priority goes first.",
+};
+
 /* Each chapter starts with what a program would notice most. */
 const struct chapter chapters[] = {
 	{ "Lost data or completions, and crashes",
@@ -681,14 +700,16 @@ const struct chapter chapters[] = {
 		  &differs_posix_mistakes, &differs_posix_opcode,
 		  &differs_posix_timeout, &differs_posix_joinable,
 		  &differs_posix_reused, &differs_posix_duplex,
-		  &differs_posix_crowd, &differs_posix_signal) },
+		  &differs_posix_crowd, &differs_posix_priority,
+		  &differs_posix_signal) },
 	{ NULL, NULL },
 };
 
-const struct difference *const *const not_shown = CHAPTER(
-	&differs_time, &differs_ring_overflow, &differs_ring_limited,
-	&differs_ring_duplicate, &differs_cold_read, &differs_stream_held,
-	&differs_thread_signals, &differs_closing, &differs_shutdown,
-	&differs_handlers, &differs_realtime, &differs_vfork,
-	&differs_blocking_device, &differs_old_fashion, &differs_unseen,
-	&differs_locked, &differs_code, &differs_posix_versions);
+const struct difference *const *const not_shown =
+	CHAPTER(&differs_time, &differs_ring_overflow, &differs_ring_limited,
+		&differs_ring_duplicate, &differs_cold_read,
+		&differs_stream_held, &differs_thread_signals, &differs_closing,
+		&differs_shutdown, &differs_handlers, &differs_realtime,
+		&differs_vfork, &differs_blocking_device, &differs_old_fashion,
+		&differs_unseen, &differs_locked, &differs_code,
+		&differs_posix_versions, &differs_posix_priority);

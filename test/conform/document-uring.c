@@ -26,7 +26,7 @@ static const struct {
 	  "as the kernel, but fails with EMFILE if no descriptor is free" },
 	{ "POLL_ADD POLL_REMOVE",
 	  "as the kernel, but a multishot poll may go on after completions "
-	  "overflow" },
+	  "overflow, and EPOLLEXCLUSIVE has no effect" },
 	{ "TIMEOUT TIMEOUT_REMOVE LINK_TIMEOUT ASYNC_CANCEL", "as the kernel" },
 	{ "SEND RECV SENDMSG RECVMSG",
 	  "as the kernel, but CQE_F_SOCK_NONEMPTY is set less often" },
@@ -170,8 +170,14 @@ static const struct {
 static const char *const others[] = {
 	"If the program unmaps a registered buffer (IORING_REGISTER_BUFFERS), "
 	"a waiting request fails with EFAULT, or uses what is mapped there "
-	"later. The kernel keeps the memory. Cancel requests before you unmap "
-	"their buffer.",
+	"later. If the program protects the buffer by mprotect, requests fail "
+	"with EFAULT. The kernel keeps the memory. Cancel requests before you "
+	"unmap or protect their buffer.",
+	"When a thread ends, requests that it has submitted go on waiting. So "
+	"a "
+	"receive may take data from its socket and write to memory that the "
+	"thread has freed. In the kernel such a request ends with ECANCELED. "
+	"Cancel requests before their thread ends.",
 	"If the program unmaps an io_uring in its own memory "
 	"(`IORING_SETUP_NO_MMAP`) before it closes the ring, the process gets "
 	"SIGSEGV. The library keeps such memory only if it is MAP_SHARED; the "
