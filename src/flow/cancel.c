@@ -29,16 +29,28 @@
  *       (endable.h), and does not wait for the worker. To end the wait, the canceller reads
  *       the request's copy of the arguments, so uaio_copy_drop() frees the copy under the
  *       queue's lock (group->lock).
+ *   I6  To change a poll, a thread removes the poll as a canceller does, changes it, and
+ *       makes it PREPPED (about to be started), all under the queue's lock. The front-end
+ *       posts the completion of the change, and then starts the poll again. So the poll
+ *       keeps its place in a chain, its linked timer and its registered file. Meanwhile
+ *       other threads find the poll PREPPED: a canceller marks it unwanted (I4), and a
+ *       linked timer waits a little longer. If the queue is being closed, the poll is
+ *       cancelled when it is started.
  */
 #include <errno.h>
 
+#include "base/sleep.h"
 #include "proc/endable.h"
+#include "proc/entry.h"
 #include "file/file.h"
 #include "op/args.h"
 #include "req/queue.h"
 #include "req/waits.h"
+#include "ready/ready.h"
 #include "flow/cancel.h"
 #include "flow/flow.h"
+#include "flow/gate.h"
+#include "flow/link.h"
 
 /* Which requests of a queue are to be cancelled. */
 struct aim {
@@ -217,9 +229,7 @@ static void take_all_locked(struct uaio_group *group, const struct aim *aim,
 static void collect(struct uaio_group *group, const struct aim *aim,
 		    struct haul *haul)
 {
-	haul->canceller = (struct uaio_canceller){
-		.marks_none = aim->doors && aim->doors->marks_none,
-	};
+	haul->canceller = (struct uaio_canceller){ 0 };
 	haul->ends_unparked = aim->doors && aim->doors->ends_unparked;
 	haul->nr_cancelled = haul->nr_asked = haul->nr_others = 0;
 	haul->later = aim->doors ? aim->doors->ret_later : NULL;
@@ -377,4 +387,98 @@ int uaio_queue_cancel_meant(struct uaio_queue *queue,
 	if (ret_nr_others)
 		*ret_nr_others = haul.nr_others;
 	return answer(&haul);
+}
+
+/* Changing a poll (I6) */
+
+static void change_locked(struct uaio_req *poll,
+			  const struct uaio_poll_change *change,
+			  struct list *ret_changed)
+{
+	if (change->sets_events)
+		poll->sqe.events = change->events;
+	if (change->sets_data)
+		uaio_index_change_data(poll, change->new_data);
+	uaio_link_resume_locked(poll, ret_changed);
+}
+
+/* Return: as uaio_queue_change_poll(); -EAGAIN if a thread is trying the poll. */
+static int find_and_change_locked(struct uaio_group *group,
+				  const struct uaio_poll_change *change,
+				  struct list *ret_changed)
+{
+	struct uaio_search search =
+		uaio_index_search(group, UAIO_INDEX_DATA, change->data);
+	struct uaio_canceller canceller = { .marks_none = true };
+	int ret = -ENOENT;
+
+	list_for_each (pos, search.head) {
+		struct uaio_req *req = uaio_search_at(&search, pos);
+		uint32_t state =
+			uaio_req_state(req) & ~(uint32_t)UAIO_REQ_TRIED;
+		enum uaio_cancel what = UAIO_CANCEL_NONE;
+
+		if (req->sqe.op != UAIO_OP_POLL ||
+		    req->sqe.data != change->data || state == UAIO_REQ_HELD)
+			continue;
+		/* A deferred poll (defer.h) is TIMED; it then starts now. */
+		if (state == UAIO_REQ_PARKED || state == UAIO_REQ_TIMED)
+			what = uaio_waits[state]->cancel(req, &canceller, NULL);
+		if (what == UAIO_CANCEL_TAKEN) {
+			change_locked(req, change, ret_changed);
+			return 0;
+		}
+		if (what == UAIO_CANCEL_MARKED)
+			return -EAGAIN;
+		ret = -EALREADY;
+	}
+	return ret;
+}
+
+int uaio_queue_change_poll(struct uaio_queue *queue,
+			   const struct uaio_poll_change *change,
+			   struct list *ret_changed)
+{
+	enum { SOON_NS = 50000 };
+	const struct uaio_entry_run *run = uaio_entry.run;
+	uint32_t word = 0;
+	int ret;
+
+	for (;;) {
+		uaio_lock(&queue->group.lock, UAIO_RANK_GROUP);
+		ret = find_and_change_locked(&queue->group, change,
+					     ret_changed);
+		uaio_unlock(&queue->group.lock, UAIO_RANK_GROUP);
+		if (likely(ret != -EAGAIN))
+			break;
+		/* Such a thread must not wait for a try (waits.h, I4). */
+		if (run && run->posted)
+			return -EALREADY;
+		/* A try is short, so this thread rarely waits here. */
+		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
+	}
+	/*
+	 * uaio_link_resume_locked() has counted the poll as delaying the exit. Count it
+	 * only when it starts, because until then this thread may wait at the gate.
+	 */
+	if (ret == 0)
+		uaio_gate_delay_over();
+	return ret;
+}
+
+void uaio_changed_start(struct list *changed)
+{
+	const struct uaio_req *poll =
+		container_of(changed->next, struct uaio_req, link);
+	struct uaio_group *group = poll->group;
+	bool is_multishot = poll->sqe.is_multishot;
+	struct uaio_handover handover;
+
+	uaio_handover_init(&handover);
+	uaio_ready_pin(&group->ready);
+	uaio_link_start_later(changed, &handover);
+	uaio_req_hand_over(&handover);
+	/* The epoll may already have the first event of a multishot poll. */
+	uaio_ready_submitted(group, is_multishot);
+	uaio_ready_unpin(&group->ready);
 }

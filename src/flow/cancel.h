@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Cancelling requests, wherever they wait. The invariants are in cancel.c. */
+/*
+ * Cancelling requests, wherever they wait, and changing polls. The invariants are in
+ * cancel.c.
+ */
 #ifndef UAIO_FLOW_CANCEL_H
 #define UAIO_FLOW_CANCEL_H
 
@@ -71,11 +74,6 @@ struct uaio_cancel_aim {
 	/* cancel only one request: the oldest match that can be cancelled */
 	bool is_one;
 	/*
-	 * Set if the caller must not wait for a thread that is trying a request (waits.h,
-	 * I4). A matching request that is being tried is then not cancelled.
-	 */
-	bool marks_none;
-	/*
 	 * If a matching request is about to be parked (to wait until its file is ready), it
 	 * ends as cancelled instead. The result of this call counts such a request as executed
 	 * by another thread.
@@ -97,6 +95,31 @@ struct uaio_cancel_aim {
 int uaio_queue_cancel_meant(struct uaio_queue *queue,
 			    const struct uaio_cancel_aim *aim,
 			    int *ret_nr_others);
+
+/* Which poll to change, and how. */
+struct uaio_poll_change {
+	/* sqe.data of the poll; and its new value, if sets_data */
+	uint64_t data, new_data;
+	uint64_t events; /* if sets_events: the new sqe.events */
+	bool sets_data, sets_events;
+};
+
+/*
+ * Change the oldest poll that matches and waits (cancel.c, I6). The poll is appended to
+ * ret_changed, and does not wait again before the caller passes the list to
+ * uaio_changed_start(). If another thread is trying the poll, wait until the try is over.
+ * Return: 0; -EALREADY if each matching poll is about to end or to wait; -ENOENT if no poll
+ * matches.
+ */
+int uaio_queue_change_poll(struct uaio_queue *queue,
+			   const struct uaio_poll_change *change,
+			   struct list *ret_changed);
+/*
+ * Let the poll in this list wait for its events, or complete it, if it is ready or a
+ * canceller wants it to end.
+ * Context: no lock is held.
+ */
+void uaio_changed_start(struct list *changed);
 
 void uaio_cancelled_init(struct uaio_cancelled *cancelled);
 /*

@@ -84,12 +84,15 @@ void uaio_link_begin(struct uaio_req *first, bool is_broken, bool is_late,
 		     struct uaio_handover *handover, struct list *ret_later);
 
 /*
- * The deferral of a RUNNING request (defer.h) is over: pass the request to send.c, which
- * issues it. The queue's lock is held.
+ * The deferral of a RUNNING request (defer.h) is over, or a poll was changed (cancel.c, I6):
+ * pass the request to send.c, which issues it. The queue's lock is held.
  */
 void uaio_link_resume_locked(struct uaio_req *req, struct list *ret_startable);
 
-/* The submission ends: start the requests in `later`, whose start was put off until now. */
+/*
+ * The submission or the change of a poll ends: start the requests in `later`, whose start
+ * was put off until now.
+ */
 void uaio_link_start_later(struct list *later, struct uaio_handover *handover);
 
 /*

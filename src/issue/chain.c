@@ -205,25 +205,47 @@ static int prepare(struct uaio_req *req)
 	return ret;
 }
 
+/*
+ * Issue a poll that was changed while it waited (cancel.c, I6). It has its file already.
+ */
+static enum uaio_next look_again(struct uaio_req *req, struct uaio_outcome *ret)
+{
+	enum uaio_next next;
+
+	/* as in uaio_try_poll() */
+	if (req->sqe.is_multishot || !uaio_req_is_mine(req))
+		return UAIO_NEXT_WAIT_FILE;
+	ret->edges = uaio_file_edges(req->file);
+	next = uaio_req_try(req, uaio_file_use(req->file), false, &ret->res);
+	uaio_file_unuse(req->file);
+	return next;
+}
+
 static enum uaio_next start(struct uaio_req *req, int64_t *ret_res)
 {
 	struct uaio_outcome outcome = { .res = 0 };
 	enum uaio_next next = UAIO_NEXT_DONE;
+	bool has_waited = req->file;
 	int ret = 0;
 
 	if (unlikely(req->late.held)) {
+		has_waited = false;
 		uaio_defer_is_over(req);
-	} else {
+	} else if (likely(!has_waited)) {
 		ret = prepare(req);
 		if (unlikely(req->late.held)) {
 			uaio_link_goes(req);
 			return UAIO_NEXT_WAIT_TIME;
 		}
 	}
-	if (ret == 0)
-		next = issue_one(req, &ret, &outcome);
-	req->found = outcome.found;
-	unuse_stream(req);
+	if (unlikely(has_waited)) {
+		next = look_again(req, &outcome);
+	} else {
+		if (ret == 0)
+			next = issue_one(req, &ret, &outcome);
+		req->found = outcome.found;
+		unuse_stream(req);
+	}
 	if (ret == 0 && uaio_next_parks(next)) {
 		ret = uaio_ready_expect_req(req);
 		/*

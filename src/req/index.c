@@ -327,7 +327,7 @@ struct uaio_req *uaio_search_at(const struct uaio_search *search,
 	return (struct uaio_req *)(void *)((char *)pos - search->node);
 }
 
-/* Updating the index when a request is added, is removed, or gets a file */
+/* Updating the index when a request is added, is removed or changes */
 
 void uaio_index_add(struct uaio_req *req)
 {
@@ -356,6 +356,19 @@ void uaio_index_remove(struct uaio_req *req)
 		return;
 	group->index = NULL;
 	uaio_slab_put(&indexes, index);
+}
+
+void uaio_index_change_data(struct uaio_req *req, uint64_t data)
+{
+	struct uaio_group *group = req->group;
+
+	list_remove(&req->in_group);
+	if (group->index)
+		uaio_index_remove(req);
+	req->sqe.data = data;
+	list_add_tail(&group->requests, &req->in_group);
+	if (group->index)
+		uaio_index_add(req);
 }
 
 void uaio_index_change_file(struct uaio_req *req, struct uaio_file *file)

@@ -90,6 +90,11 @@ void uaio_index_add(struct uaio_req *req);
  */
 void uaio_index_remove(struct uaio_req *req);
 /*
+ * Set sqe.data of req, and update the group's index if there is one. req becomes the
+ * newest request of the group (I3).
+ */
+void uaio_index_change_data(struct uaio_req *req, uint64_t data);
+/*
  * Set the file of req, and update the group's index if there is one. file: NULL if req
  * has no file any more.
  */

@@ -61,7 +61,9 @@
  *			 then completes the request. Also by the starter, if there is
  *			 no worker, or if the request's queue is being closed
  *   RUNNING -> PREPPED	 by the thread that tried the request, or that took it back
- *			 from the kernel (native.h), to give it to a worker
+ *			 from the kernel (native.h), to give it to a worker. Also by
+ *			 the thread that changes a poll, under the queue's lock
+ *			 (cancel.c)
  *   RUNNING -> ASLEEP	 by the request's worker, under the queue's lock, together
  *			 with TRIED (asleep.h); the worker makes it RUNNING again if
  *			 its queue is being closed

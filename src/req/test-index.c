@@ -532,6 +532,35 @@ static void a_request_without_its_file_is_not_found_by_it(void **state)
 	cancel_all();
 }
 
+static void a_poll_is_found_by_its_changed_user_data(void **state)
+{
+	struct io_uring_cqe found;
+
+	(void)state;
+	for (unsigned nr = 0; nr <= 200; nr += 200) {
+		add_others(nr);
+		put_poll(0, 1);
+		put_poll(0, 2);
+		submit(&client, 0);
+		for (unsigned i = 1; i <= 2; i++) {
+			struct io_uring_sqe *sqe =
+				put_search(IORING_OP_POLL_REMOVE, i);
+
+			sqe->len = IORING_POLL_UPDATE_USER_DATA;
+			sqe->off = i + 10;
+			assert_found(0, &found);
+			search_to_cancel(i);
+			assert_found(-ENOENT, &found);
+		}
+		for (unsigned i = 11; i <= 12; i++) {
+			search_to_cancel(i);
+			assert_found(0, &found);
+			assert_cqe(&found, i, -ECANCELED, 0);
+		}
+		cancel_all();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -547,6 +576,7 @@ int main(void)
 		INDEX_TEST(an_empty_group_has_no_index),
 		INDEX_TEST(a_request_that_gets_its_file_later_is_found_by_it),
 		INDEX_TEST(a_request_without_its_file_is_not_found_by_it),
+		INDEX_TEST(a_poll_is_found_by_its_changed_user_data),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -61,8 +61,6 @@ static struct uaio_canceller nobody;
 enum uaio_cancel uaio_try_mark_locked(struct uaio_req *req,
 				      struct uaio_canceller *canceller)
 {
-	if (canceller->marks_none)
-		return UAIO_CANCEL_MARKED;
 	req->canceller = &nobody;
 	if (uaio_entry.run->posted != req)
 		return UAIO_CANCEL_MARKED;

@@ -68,7 +68,10 @@ struct uaio_canceller {
 	uint32_t nr_awaited;
 	/* atomic: number of marked requests that were cancelled */
 	uint32_t nr_cancelled;
-	/* this canceller does not mark requests that are being tried (I4) */
+	/*
+	 * this canceller leaves a request that is being tried as it is: its attempt to
+	 * cancel the request returns MARKED
+	 */
 	bool marks_none;
 };
 
@@ -195,6 +198,8 @@ uaio_try_cancel_locked(struct uaio_req *req, enum uaio_req_state state,
 	}
 	if (now != (state | UAIO_REQ_TRIED) || req->canceller)
 		return UAIO_CANCEL_NONE;
+	if (unlikely(canceller->marks_none))
+		return UAIO_CANCEL_MARKED;
 	if (unlikely(uaio_entry.run && uaio_entry.run->posted))
 		return uaio_try_mark_locked(req, canceller);
 	req->canceller = canceller;

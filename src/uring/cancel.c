@@ -55,6 +55,7 @@ int uaio_uring_call_for(struct uaio_uring_entry *entry,
 	uaio_uring_call_door(entry, call);
 	entry->sqe.posts_at_once = call == UAIO_URING_CANCEL ||
 				   call == UAIO_URING_POLL_REMOVE ||
+				   call == UAIO_URING_POLL_UPDATE ||
 				   call == UAIO_URING_TIMEOUT_REMOVE;
 	entry->looks_up = true;
 	return 0;
@@ -385,7 +386,7 @@ int64_t uaio_uring_called(struct uaio_called *called,
 {
 	struct uaio_uring *ring =
 		container_of(called, struct uaio_uring, called);
-	const struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
+	struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
 
 	switch ((enum uaio_uring_call)sqe->open_flags) {
 	case UAIO_URING_CANCEL:

@@ -7,14 +7,13 @@
  * like any other request. Its note (note.h) says which requests it cancels, removes or
  * changes.
  *
- *   I1  To change a poll, the front-end cancels the poll, hides the completion of the
- *       cancelled poll from the client, and submits the poll again. A ring changes one
- *       poll at a time (`updating`).
- *   I2  As in the kernel, cancelled requests complete after the cancelling request:
+ *   I1  As in the kernel, cancelled requests complete after the cancelling request:
  *       their completions are posted when the note of the cancelling request is freed.
  *       So the cancelling request's completion is posted at once (posts_at_once). Later
  *       submissions of the same io_uring_enter() call then neither find the cancelled
  *       requests nor wait for them.
+ *   I2  In the same way a changed poll waits again, or completes, only after the
+ *       completion of the changing request was posted.
  *
  * Tested by test-uring-cancel.c.
  */
@@ -94,7 +93,7 @@ int uaio_uring_cancel(struct uaio_uring *ring,
  * poll.c: execute POLL_UPDATE for uaio_uring_called(). Return: its result, 0 or -errno.
  */
 int uaio_uring_update_poll(struct uaio_uring *ring,
-			   const struct uaio_uring_change *change);
+			   struct uaio_uring_change *change);
 
 /*
  * msg_ring.c: send a message. ring: the sender's ring, which the caller does not hold

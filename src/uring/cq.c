@@ -225,7 +225,7 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 
 		nr_last += !has_more;
 		if (likely(!(completion->word | completion->flags)) ||
-		    uaio_uring_is_told(ring, completion, &cqe, &nr_last)) {
+		    uaio_uring_is_told(ring, completion, &cqe)) {
 			(void)put(ring, &tail, &cqe,
 				  completion->word ? extra_of(completion)
 						   : no_extra);

@@ -41,6 +41,8 @@ void uaio_uring_note_free(struct uaio_uring_note *note)
 {
 	if (note->kind == UAIO_URING_NOTE_CHANGE && note->change.has_later)
 		uaio_cancelled_complete(&note->change.later);
+	if (note->kind == UAIO_URING_NOTE_CHANGE && note->change.has_changed)
+		uaio_changed_start(&note->change.changed);
 	for (unsigned i = 0; i < 2; i++)
 		if (note->used[i])
 			uaio_uring_rsrc_put(note->used[i]);
@@ -94,7 +96,7 @@ static bool is_skipped(const struct uaio_uring_note *note,
 
 bool uaio_uring_is_told(struct uaio_uring *ring,
 			const struct uaio_completion *completion,
-			struct io_uring_cqe *cqe, uint32_t *nr_last)
+			struct io_uring_cqe *cqe)
 {
 	struct uaio_uring_note *note = uaio_uring_note_of(completion->word);
 	bool has_more = completion->flags & UAIO_COMPLETION_MORE;
@@ -104,18 +106,6 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 		cqe->flags |= IORING_CQE_F_SOCK_NONEMPTY;
 	if (unlikely(!note))
 		return !(completion->flags & UAIO_COMPLETION_QUIET);
-	if (note == ring->updating && !has_more) {
-		/*
-		 * Forget the note: it is about to be freed, and may be reused for
-		 * another request.
-		 */
-		ring->updating = NULL;
-		ring->was_hidden = cqe->res == -ECANCELED;
-		if (ring->was_hidden) {
-			(*nr_last)--;
-			return false;
-		}
-	}
 	/*
 	 * If a broken chain kept the request from starting, leave out the note's flags:
 	 * they are for an executed request.

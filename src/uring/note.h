@@ -113,7 +113,12 @@ struct uaio_uring_change {
 	 * note is freed. Belongs to the executing thread.
 	 */
 	bool has_later;
-	struct uaio_cancelled later; /* valid if has_later */
+	/* `changed` has the poll that this request has changed (cancel.h, I2) */
+	bool has_changed;
+	union {
+		struct uaio_cancelled later; /* valid if has_later */
+		struct list changed;         /* valid if has_changed */
+	};
 };
 
 /* The kind of request that a note belongs to. */
@@ -200,15 +205,12 @@ void uaio_uring_notes_drop(const struct uaio_post *post);
 /*
  * The sink calls this under the queue's lock, for a completion with a note or with
  * flags: set the flags of *cqe, and count the request in nr_timeouts (ring.h) if it is
- * a timeout that has expired or reached its count. *nr_last: the number of requests
- * that this post ends.
- * Return: whether to show the completion to the client. The completion of a poll that
- * is being changed is hidden, and *nr_last decremented, because the poll is submitted
- * again (cancel.h, I1).
+ * a timeout that has expired or reached its count.
+ * Return: whether to show the completion to the client.
  */
 bool uaio_uring_is_told(struct uaio_uring *ring,
 			const struct uaio_completion *completion,
-			struct io_uring_cqe *cqe, uint32_t *nr_last);
+			struct io_uring_cqe *cqe);
 
 /*
  * Return: whether a second completion follows, as for a zero-copy send; if so, *cqe

@@ -7,12 +7,9 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
-#include "base/check.h"
-#include "file/file.h"
+#include "base/list.h"
 #include "flow/cancel.h"
-#include "issue/submit.h"
 #include "uring/cancel.h"
-#include "uring/cq.h"
 #include "uring/note.h"
 #include "uring/opdef.h"
 #include "uring/ring.h"
@@ -71,124 +68,23 @@ int uaio_uring_prep_poll_remove(struct uaio_uring_entry *entry)
  * Changing a poll
  */
 
-struct by_update {
-	struct uaio_cancel_aim aim;
-	struct uaio_uring *ring;
-	uint64_t user_data;
-	struct found {
-		struct uaio_sqe sqe;
-		struct uaio_file *file; /* shares (ref); or NULL */
-		bool skips;
-	} * found;
-};
-
-/*
- * Return: whether sqe is the poll to change. If so, copy the poll to update->found.
- * Caller holds the queue's lock.
- */
-static bool is_poll(const struct uaio_cancel_aim *aim,
-		    const struct uaio_sqe *sqe, const struct uaio_file *file)
-{
-	const struct by_update *update =
-		container_of(aim, const struct by_update, aim);
-	struct uaio_file *own = (struct uaio_file *)(uintptr_t)file;
-
-	if (sqe->op != UAIO_OP_POLL || sqe->data != update->user_data ||
-	    update->found->file || !own || !uaio_file_try_get(own))
-		return false;
-	update->found->sqe = *sqe;
-	update->found->file = own;
-	update->found->skips = uaio_uring_note_of(sqe->word)->skips;
-	update->ring->updating = uaio_uring_note_of(sqe->word);
-	return true;
-}
-
-/* Return: whether this thread may now change a poll. Only one thread at a time may. */
-static bool begin_update(struct uaio_uring *ring)
-{
-	bool is_free;
-
-	uaio_queue_lock(&ring->queue);
-	is_free = !ring->is_updating;
-	ring->is_updating = true;
-	uaio_queue_unlock(&ring->queue);
-	return is_free;
-}
-
-/*
- * End the change of a poll. Return: whether note.c has left out the cancelled poll's
- * completion.
- */
-static bool end_update(struct uaio_uring *ring)
-{
-	bool was_hidden;
-
-	uaio_queue_lock(&ring->queue);
-	was_hidden = ring->was_hidden;
-	ring->was_hidden = ring->is_updating = false;
-	ring->updating = NULL;
-	uaio_queue_unlock(&ring->queue);
-	return was_hidden;
-}
-
-static void submit_again(struct uaio_uring *ring, const struct found *found)
-{
-	struct uaio_uring_note *note = uaio_uring_note_new();
-	struct uaio_sqe sqe = found->sqe;
-	struct uaio_batch batch;
-	int ret = -ENOMEM;
-
-	sqe.links = 0;
-	sqe.word = (uintptr_t)note;
-	if (note) {
-		note->skips = found->skips;
-		uaio_batch_begin(&batch, &ring->queue);
-		ret = uaio_batch_add_fixed(&batch, found->file, &sqe);
-		uaio_batch_end(&batch);
-		if (ret < 0)
-			uaio_uring_note_free(note);
-	}
-	if (ret < 0)
-		uaio_uring_answer(ring, sqe.data, ret);
-}
-
 int uaio_uring_update_poll(struct uaio_uring *ring,
-			   const struct uaio_uring_change *change)
+			   struct uaio_uring_change *change)
 {
-	struct found found = { .file = NULL };
-	const struct by_update update = {
-		.aim = { .is_meant = is_poll,
-			 .by = UAIO_INDEX_DATA,
-			 .key = change->aim.user_data,
-			 .is_one = true,
-			 .marks_none = true },
-		.ring = ring,
-		.user_data = change->aim.user_data,
-		.found = &found,
+	const uint32_t flags = change->aim.flags;
+	const struct uaio_poll_change polls = {
+		.data = change->aim.user_data,
+		.new_data = change->new_data,
+		.events = change->events,
+		.sets_data = flags & IORING_POLL_UPDATE_USER_DATA,
+		.sets_events = flags & IORING_POLL_UPDATE_EVENTS,
 	};
-	bool was_hidden;
 	int ret;
 
-	if (!begin_update(ring))
-		return -EALREADY;
-	ret = uaio_queue_cancel_meant(&ring->queue, &update.aim, NULL);
-	was_hidden = end_update(ring);
-	if (ret < 0 && was_hidden)
-		/*
-		 * Another thread has cancelled the poll meanwhile. note.c has left out
-		 * its completion, so post it now.
-		 */
-		uaio_uring_answer(ring, found.sqe.data, -ECANCELED);
-	if (ret >= 0) {
-		if (change->aim.flags & IORING_POLL_UPDATE_EVENTS)
-			found.sqe.events = change->events;
-		if (change->aim.flags & IORING_POLL_UPDATE_USER_DATA)
-			found.sqe.data = change->new_data;
-		submit_again(ring, &found);
-	}
-	if (found.file)
-		uaio_file_put(found.file);
-	return ret > 0 ? 0 : ret;
+	list_init(&change->changed);
+	ret = uaio_queue_change_poll(&ring->queue, &polls, &change->changed);
+	change->has_changed = ret == 0;
+	return ret;
 }
 
 /*

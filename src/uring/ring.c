@@ -329,8 +329,6 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	ring->nr_uncounted = 0;
 	ring->is_ending = false;
 	store_relaxed(&ring->nr_short, 0);
-	ring->updating = NULL;
-	ring->is_updating = ring->was_hidden = false;
 	ring->nr_taken = ring->nr_done = 0;
 	ring->sleepers = NULL;
 	ring->is_without_drains = ring->was_drained = false;

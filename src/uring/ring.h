@@ -52,7 +52,6 @@
 #include "uring/kbuf.h"
 #include "uring/rsrc.h"
 
-struct uaio_uring_note;
 struct uaio_uring_overflow;
 
 /* Bits of the word `submit`. */
@@ -194,14 +193,6 @@ struct uaio_uring {
 	 * ring's holder must drop (rsrc.h, I5); or NULL
 	 */
 	struct uaio_uring_rsrc *owed;
-	/* the note of the poll that is being changed: cancel.h */
-	const struct uaio_uring_note *updating;
-	bool is_updating;
-	/*
-	 * poll.c changes a poll by cancelling it and submitting it again. True: note.c
-	 * has left out the completion (ECANCELED) of the cancelled poll.
-	 */
-	bool was_hidden;
 	uint64_t nr_done;
 	struct uaio_uring_overflow *first_over, *last_over; /* owns */
 	struct uaio_file *eventfd; /* shares (ref); or NULL */

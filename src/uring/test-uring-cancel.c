@@ -299,58 +299,6 @@ static void at_once_by_a_call(void **state)
 		-EINVAL);
 }
 
-/*
- * Mark the only request, a poll, as being updated.
- * Return: false, so that nothing is cancelled.
- */
-static bool note_as_updating(const struct uaio_cancel_aim *aim,
-			     const struct uaio_sqe *sqe,
-			     const struct uaio_file *file)
-{
-	(void)aim;
-	(void)file;
-	uaio_uring_find((uint32_t)client.fd)->updating =
-		uaio_uring_note_of(sqe->word);
-	return false;
-}
-
-/* Return: whether the ring has a poll that is being updated. */
-static bool is_updated(struct uaio_uring *ring)
-{
-	bool ret;
-
-	uaio_queue_lock(&ring->queue);
-	ret = ring->updating != NULL;
-	uaio_queue_unlock(&ring->queue);
-	return ret;
-}
-
-/*
- * A poll completes while a thread updates it. Before the update ends, another request
- * may reuse the poll's note (note.h). The library hides the -ECANCELED completion of a
- * poll that is updated, but must not hide that of the other request.
- */
-static void a_poll_that_ends_while_it_is_updated(void **state)
-{
-	static const struct uaio_cancel_aim aim = { .is_meant =
-							    note_as_updating };
-	struct uaio_uring *ring = uaio_uring_find((uint32_t)client.fd);
-
-	(void)state;
-	put(&client, IORING_OP_POLL_ADD, a[0], 1)->poll32_events = POLLIN;
-	submit(&client, 0);
-	assert_int_equal(uaio_queue_cancel_meant(&ring->queue, &aim, NULL),
-			 -ENOENT);
-	assert_true(is_updated(ring));
-	assert_int_equal(write(a[1], "x", 1), 1);
-	assert_got(&client, 1, POLLIN);
-	assert_false(is_updated(ring));
-	put(&client, IORING_OP_POLL_ADD, b[0], 2)->poll32_events = POLLIN;
-	submit(&client, 0);
-	put_cancel(2, -1, 0);
-	ASSERT_CANCELLED(0, 2);
-}
-
 static void put_splice(int in, int out, uint32_t bytes)
 {
 	struct io_uring_sqe *sqe =
@@ -532,7 +480,6 @@ int main(void)
 		RING_TEST(by_operation),
 		RING_TEST(mistakes_have_the_kernels_answers),
 		RING_TEST(at_once_by_a_call),
-		RING_TEST(a_poll_that_ends_while_it_is_updated),
 		RING_TEST(a_splice_has_moved_a_part),
 		RING_TEST(a_splice_ends_with_its_ring),
 		RING_TEST(a_splice_that_just_ends_is_cancelled),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads use one ring at the same time: they submit, wait, close the ring, and look it
- * up
+ * Threads use one ring at the same time: they submit, wait, cancel, close the ring, and
+ * look it up
  *
  * Each submission completes once, and each closed ring is freed.
  */
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/lock.h"
+#include "uring/cancel.h"
 #include "test-uring.h"
 
 enum { NR_THREADS = 4 };
@@ -236,6 +237,160 @@ static void a_ring_lives_on_by_a_number_that_was_anothers(void **state)
 	client_close(&client);
 }
 
+/*
+ * Polls are updated while they fire, are cancelled, or reach their linked timeout. Each
+ * poll ends once, and what is linked to it follows
+ */
+
+enum {
+	LINKED = 1, /* user_data */
+	TIMEOUT,
+	FIRST_UPDATE,
+	NR_UPDATES = 4,
+	FIRST_POLL = FIRST_UPDATE + NR_UPDATES,
+};
+
+/* A chain: a poll, its linked timeout, and a no-op. */
+static struct {
+	uint64_t
+		poll; /* the poll's user_data, as the seen completions tell it */
+	int32_t poll_res;
+	unsigned nr_ended; /* how many of the three have completed */
+	bool is_polling;
+} chain;
+
+/* Cancel polls, and make the pipe readable, again and again. */
+static long disturb(void *arg)
+{
+	struct uaio_uring_aim aim = { .user_data = FIRST_POLL };
+	struct uaio_uring *ring = uaio_uring_find((uint32_t)shared.fd);
+	char block[64];
+
+	for (unsigned i = 0; !load_relaxed(&is_over); i++) {
+		aim.user_data = FIRST_POLL + i % (NR_UPDATES + 1);
+		if (arg)
+			(void)uaio_uring_cancel(ring, &aim);
+		else if (i % 8 == 0)
+			assert_int_equal(write(ends[1], "x", 1), 1);
+		else
+			(void)!read(ends[0], block, sizeof(block));
+		usleep(i % 5 * 20);
+	}
+	return 0;
+}
+
+static void put_chain(uint32_t i)
+{
+	static struct __kernel_timespec span;
+	struct io_uring_sqe *sqe;
+
+	span.tv_nsec = i % 3 ? i % 7 * 20000 : 999999999;
+	sqe = put(&shared, IORING_OP_POLL_ADD, ends[0], FIRST_POLL);
+	sqe->poll32_events = i % 4 ? POLLIN : POLLPRI;
+	sqe->flags = IOSQE_IO_LINK;
+	put_rw(&shared, IORING_OP_LINK_TIMEOUT, -1, &span, 1, 0, TIMEOUT)
+		->flags = IOSQE_IO_LINK;
+	put(&shared, IORING_OP_NOP, -1, LINKED);
+}
+
+/* Update number k turns the poll FIRST_POLL + k into FIRST_POLL + k + 1. */
+static void put_update(uint64_t k)
+{
+	struct io_uring_sqe *sqe =
+		put(&shared, IORING_OP_POLL_REMOVE, -1, FIRST_UPDATE + k);
+
+	sqe->addr = FIRST_POLL + k;
+	sqe->off = sqe->addr + 1;
+	sqe->len = IORING_POLL_UPDATE_USER_DATA | IORING_POLL_UPDATE_EVENTS;
+	sqe->poll32_events = POLLIN;
+}
+
+static void check_end_of_chain(const struct io_uring_cqe *cqe)
+{
+	chain.nr_ended++;
+	if (cqe->user_data == TIMEOUT) {
+		assert_true(cqe->res == -ETIME || cqe->res == -ECANCELED ||
+			    cqe->res == -EALREADY);
+	} else if (cqe->user_data == LINKED) {
+		assert_false(chain.is_polling);
+		assert_int_equal(cqe->res, chain.poll_res < 0 ? -ECANCELED : 0);
+	} else {
+		/* The poll ends after each update that succeeded, and only then. */
+		assert_true(chain.is_polling);
+		assert_int_equal(cqe->user_data, chain.poll);
+		assert_true(cqe->res == -ECANCELED || cqe->res == POLLIN);
+		chain.is_polling = false;
+		chain.poll_res = cqe->res;
+	}
+}
+
+static void take_some(void)
+{
+	while (unread(&shared)) {
+		struct io_uring_cqe cqe = get(&shared);
+		uint64_t k = cqe.user_data - FIRST_UPDATE;
+
+		if (k >= NR_UPDATES) {
+			check_end_of_chain(&cqe);
+			continue;
+		}
+		assert_true(!cqe.res || cqe.res == -ENOENT ||
+			    cqe.res == -EALREADY);
+		if (cqe.res)
+			continue;
+		assert_true(chain.is_polling);
+		assert_int_equal(chain.poll, FIRST_POLL + k);
+		chain.poll++;
+	}
+}
+
+static void update_one_chain(uint32_t i)
+{
+	chain.is_polling = true;
+	chain.poll = FIRST_POLL;
+	chain.nr_ended = 0;
+	put_chain(i);
+	submit(&shared, 0);
+	for (uint64_t k = 0; k < NR_UPDATES; k++) {
+		put_update(k);
+		if ((i + k) % 3)
+			continue;
+		submit(&shared, 0);
+		if (i % 2)
+			take_some();
+	}
+	submit(&shared, 0);
+	take_some();
+	while (chain.nr_ended < 3) {
+		(void)enter(&shared, 0, 1);
+		take_some();
+	}
+	assert_none(&shared);
+}
+
+static void polls_are_updated_while_they_end(void **state)
+{
+	struct unit_thread threads[2];
+	unsigned rounds = unit_rounds(2000);
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+	client_open(&shared, 16, (struct io_uring_params){ 0 });
+	store_relaxed(&is_over, 0);
+	unit_thread_start(&threads[0], disturb, NULL);
+	unit_thread_start(&threads[1], disturb, &shared);
+	for (unsigned i = 0; i < rounds; i++) {
+		update_one_chain(i);
+		unit_restart_alarm();
+	}
+	store_relaxed(&is_over, 1);
+	for (int i = 0; i < 2; i++)
+		(void)unit_thread_join(&threads[i]);
+	client_close(&shared);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -243,6 +398,7 @@ int main(void)
 		UNIT_TEST(a_ring_may_go_while_it_is_named),
 		UNIT_TEST(a_ring_lives_on_by_a_descriptor_that_was_not_seen),
 		UNIT_TEST(a_ring_lives_on_by_a_number_that_was_anothers),
+		UNIT_TEST(polls_are_updated_while_they_end),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -5,8 +5,10 @@
  */
 #undef NDEBUG
 #include <fcntl.h>
+#include <sys/syscall.h>
 
 #include "uring/bell.h"
+#include "uring/cancel.h"
 #include "test-uring.h"
 
 enum { MINE = 7, OTHER = 9 };
@@ -305,6 +307,211 @@ static void a_bell_does_not_tell_of_what_was_taken(void **state)
 	unit_step_through(&stepping);
 }
 
+/*
+ * A thread changes the user_data of a linked poll. Meanwhile another thread makes the
+ * poll ready, or cancels it. The poll ends once, with the right user_data, and the
+ * linked request follows it
+ */
+
+enum { POLL = 1, LINKED, UPDATE, CHANGED };
+
+static int ends[2];
+
+/*
+ * A hook for prctl(2), by which the library's new thread sets its name. The thread may
+ * execute code that has breakpoints.
+ */
+static bool let_step(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	if (nr == SYS_prctl)
+		unit_let_step();
+	return false;
+}
+
+static void open_with_an_update(void)
+{
+	struct io_uring_sqe *sqe;
+
+	unit_hook(let_step);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	client_open(&client, 4, (struct io_uring_params){ 0 });
+	sqe = put(&client, IORING_OP_POLL_ADD, ends[0], POLL);
+	sqe->poll32_events = POLLIN;
+	sqe->flags = IOSQE_IO_LINK;
+	put(&client, IORING_OP_NOP, -1, LINKED);
+	submit(&client, 0);
+	sqe = put(&client, IORING_OP_POLL_REMOVE, -1, UPDATE);
+	sqe->addr = POLL;
+	sqe->off = CHANGED;
+	sqe->len = IORING_POLL_UPDATE_USER_DATA;
+	assert_int_equal(tell(&client), 1);
+}
+
+/* poll: the user_data with which the poll ends; res: its result. */
+static void check_the_update(int32_t update, uint64_t poll, int32_t res)
+{
+	bool is_first = true;
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct io_uring_cqe cqe = get(&client);
+
+		if (cqe.user_data == UPDATE) {
+			assert_int_equal(cqe.res, update);
+			is_first = false;
+		} else if (cqe.user_data == LINKED) {
+			assert_int_equal(cqe.res, res < 0 ? res : 0);
+			assert_int_equal(poll, 0);
+		} else {
+			assert_int_equal(cqe.user_data, poll);
+			assert_int_equal(cqe.res, res);
+			/* No poll ends with the new user_data before the update. */
+			assert_true(poll == POLL || !is_first);
+			poll = 0;
+		}
+	}
+	assert_none(&client);
+	client_close(&client);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+/* Return: the result of the update, which has been posted. */
+static int32_t result_of_update(void)
+{
+	uint32_t nr = uring_ready(&client);
+
+	for (uint32_t i = 0; i < nr; i++)
+		if (client.cqes[i].user_data == UPDATE)
+			return client.cqes[i].res;
+	fail();
+	return 0;
+}
+
+static long make_it_ready(void *arg)
+{
+	(void)arg;
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	return flush(arg);
+}
+
+static void check_it_fired(long victims, long intruders)
+{
+	int32_t update = result_of_update();
+
+	assert_int_equal(victims, 1);
+	assert_int_equal(intruders, 0);
+	assert_true(!update || update == -ENOENT || update == -EALREADY);
+	check_the_update(update, update ? POLL : CHANGED, POLLIN);
+}
+
+static void a_poll_fires_while_it_is_changed(void **state)
+{
+	const struct unit_stepping stepping = {
+		.victim = enter_once,
+		.intruder = make_it_ready,
+		.prepare = open_with_an_update,
+		.check = check_it_fired,
+		.nr_min = 100,
+		.stride = 9,
+	};
+
+	(void)state;
+	unit_step_through(&stepping);
+}
+
+static long cancel_it(void *arg)
+{
+	const struct uaio_uring_aim aim = { .user_data = POLL };
+
+	(void)arg;
+	return uaio_uring_cancel(uaio_uring_find((uint32_t)client.fd), &aim);
+}
+
+/*
+ * If the poll had its new user_data already, the canceller has not found it. Otherwise
+ * the poll ends as cancelled, whether or not it was updated before.
+ */
+static void check_it_was_cancelled(long victims, long intruders)
+{
+	int32_t update = result_of_update();
+	bool is_ready = intruders == -ENOENT;
+
+	assert_int_equal(victims, 1);
+	assert_true(!intruders || intruders == -ENOENT ||
+		    intruders == -EALREADY);
+	assert_true(!update || update == -ENOENT || update == -EALREADY);
+	if (is_ready) {
+		assert_int_equal(update, 0);
+		assert_int_equal(write(ends[1], "x", 1), 1);
+	}
+	check_the_update(update, update ? POLL : CHANGED,
+			 is_ready ? POLLIN : -ECANCELED);
+}
+
+static void a_poll_is_cancelled_while_it_is_changed(void **state)
+{
+	const struct unit_stepping stepping = {
+		.victim = enter_once,
+		.intruder = cancel_it,
+		.prepare = open_with_an_update,
+		.check = check_it_was_cancelled,
+		.nr_min = 100,
+		.stride = 9,
+	};
+
+	(void)state;
+	unit_step_through(&stepping);
+}
+
+/* The ring is closed while a thread changes its poll: the ring is freed */
+
+static long close_it(void *arg)
+{
+	(void)arg;
+	unit_close(client.fd);
+	return 0;
+}
+
+static bool is_freed(void *arg)
+{
+	struct uaio_counters counters;
+
+	(void)arg;
+	/* The next ring frees the closed one. */
+	client_open(&other, 1, (struct io_uring_params){ 0 });
+	client_close(&other);
+	uaio_counters_read(&counters);
+	return !counters.nr_contexts;
+}
+
+static void check_it_is_freed(long victims, long intruders)
+{
+	assert_true(victims == 1 || victims == -EBADF ||
+		    victims == -EOPNOTSUPP);
+	assert_int_equal(intruders, 0);
+	uring_unmap(&client);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+	unit_await(is_freed, NULL);
+}
+
+static void a_ring_is_closed_while_its_poll_is_changed(void **state)
+{
+	const struct unit_stepping stepping = {
+		.victim = enter_once,
+		.intruder = close_it,
+		.prepare = open_with_an_update,
+		.check = check_it_is_freed,
+		.nr_min = 100,
+		.stride = 9,
+	};
+
+	(void)state;
+	unit_step_through(&stepping);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -314,6 +521,9 @@ int main(void)
 		UNIT_TEST(a_ring_is_not_mistaken_for_the_one_before),
 		UNIT_TEST(a_bell_is_rung_when_a_completion_is_seen),
 		UNIT_TEST(a_bell_does_not_tell_of_what_was_taken),
+		UNIT_TEST(a_poll_fires_while_it_is_changed),
+		UNIT_TEST(a_poll_is_cancelled_while_it_is_changed),
+		UNIT_TEST(a_ring_is_closed_while_its_poll_is_changed),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -279,7 +279,7 @@ static void other_mask(void)
 	sqe = removal(&ring, target, IORING_POLL_UPDATE_EVENTS);
 	sqe->poll32_events = POLLOUT;
 	note_result("update", uring_submit(&ring));
-	note_cqes("cqe", &ring, 2);
+	note_in_order("cqe", &ring, 2);
 }
 
 static void other_user_data(void)
@@ -324,6 +324,136 @@ static void both_at_once(void)
 	REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
 	note("user_data", (long)cqe.user_data);
 	note_cqe("cqe", &cqe);
+}
+
+/* Update the poll with this user_data, and wait for the update's completion. */
+static void wait_for_update(struct uring *ring, uint64_t target)
+{
+	struct io_uring_sqe *sqe =
+		removal(ring, target, IORING_POLL_UPDATE_EVENTS);
+
+	sqe->poll32_events = POLLIN | POLLRDHUP;
+	note_result("update", uring_submit(ring));
+	note_in_order("update", ring, 1);
+}
+
+static void update_keeps_link(uint8_t link)
+{
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	uint64_t target;
+	char byte;
+	int fds[2];
+
+	new_pipe(fds);
+	target = sqe_poll(&ring, fds[0], link)->user_data;
+	sqe_rw(&ring, IORING_OP_READ, fds[0], &byte, 1, 0);
+	note_result("submit", uring_submit(&ring));
+	wait_for_update(&ring, target);
+	put(fds[1]);
+	note_in_order("cqe", &ring, 2);
+	/* This update makes the poll ready. */
+	sqe = poll_of(&ring, fds[1], POLLPRI, 0);
+	sqe->flags = link;
+	target = sqe->user_data;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("submit", uring_submit(&ring));
+	removal(&ring, target, IORING_POLL_UPDATE_EVENTS)->poll32_events =
+		POLLOUT;
+	note_result("update", uring_submit(&ring));
+	note_in_order("ready", &ring, 3);
+}
+
+static void update_of_linked(void)
+{
+	update_keeps_link(IOSQE_IO_LINK);
+	update_keeps_link(IOSQE_IO_HARDLINK);
+}
+
+static void update_of_linked_multishot(void)
+{
+	struct uring ring = new_uring(8, 0);
+	uint64_t target;
+	int fds[2];
+
+	new_pipe(fds);
+	target = poll_of(&ring, fds[0], POLLIN, IORING_POLL_ADD_MULTI)
+			 ->user_data;
+	ring.sqes[0].flags = IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("submit", uring_submit(&ring));
+	wait_for_update(&ring, target);
+	put(fds[1]);
+	note_in_order("cqe", &ring, 1);
+	removal(&ring, target, 0);
+	note_result("remove", uring_submit(&ring));
+	note_cqes("removed", &ring, 3);
+}
+
+/* A poll has a linked timeout, and is updated. `fires`: the poll ends first. */
+static void update_keeps_timeout(bool fires)
+{
+	struct __kernel_timespec soon = SPAN_SOON, never = SPAN_NEVER;
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	uint64_t target, timeout;
+	int fds[2];
+
+	new_pipe(fds);
+	target = sqe_poll(&ring, fds[0], IOSQE_IO_LINK)->user_data;
+	sqe = sqe_rw(&ring, IORING_OP_LINK_TIMEOUT, -1, &never, 1, 0);
+	sqe->flags = IOSQE_IO_LINK;
+	timeout = sqe->user_data;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("submit", uring_submit(&ring));
+	wait_for_update(&ring, target);
+	if (fires) {
+		put(fds[1]);
+		note_cqes("fires", &ring, 3);
+		return;
+	}
+	sqe = sqe_of(&ring, IORING_OP_TIMEOUT_REMOVE, -1);
+	sqe->addr = timeout;
+	sqe->addr2 = (uintptr_t)&soon;
+	sqe->timeout_flags = IORING_TIMEOUT_UPDATE | IORING_LINK_TIMEOUT_UPDATE;
+	note_result("expire", uring_submit(&ring));
+	note_cqes("expires", &ring, 4);
+}
+
+static void update_of_limited(void)
+{
+	update_keeps_timeout(true);
+	update_keeps_timeout(false);
+}
+
+static void update_keeps_file(void)
+{
+	struct uring ring = new_uring(8, 0);
+	uint64_t value = 41, target;
+	int32_t table[1], none = -1;
+	struct io_uring_rsrc_register reg = { .nr = 1,
+					      .data = (uintptr_t)table,
+					      .tags = (uintptr_t)&value };
+	struct io_uring_rsrc_update unset = { .data = (uintptr_t)&none };
+	struct io_uring_cqe cqe;
+	int i, fds[2];
+
+	new_pipe(fds);
+	table[0] = fds[0];
+	REQUIRE(uring_register(ring.fd, IORING_REGISTER_FILES2, &reg,
+			       sizeof(reg)) == 0);
+	target = sqe_poll(&ring, 0, IOSQE_FIXED_FILE)->user_data;
+	note_result("submit", uring_submit(&ring));
+	wait_for_update(&ring, target);
+	note_result("unset",
+		    uring_register(ring.fd, IORING_REGISTER_FILES_UPDATE,
+				   &unset, 1));
+	note_ready("in_use", &ring);
+	put(fds[1]);
+	for (i = 0; i < 2; i++) {
+		REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
+		note(cqe.user_data == value ? "tag" : "poll", cqe.res);
+	}
 }
 
 static void update_of_none(void)
@@ -408,6 +538,11 @@ const struct row rows_uring_poll[] = {
 	ROW("a poll gets another mask", other_mask),
 	ROW("a poll gets another user_data", other_user_data),
 	ROW("a poll gets another mask and user_data", both_at_once),
+	ROW("an update of a poll keeps what is linked to it", update_of_linked),
+	ROW("an update of a multishot poll keeps what is linked to it",
+	    update_of_linked_multishot),
+	ROW("an update of a poll keeps its linked timeout", update_of_limited),
+	ROW("an update of a poll keeps its registered file", update_keeps_file),
 	ROW("an update of a poll that is none", update_of_none),
 	ROW("a poll of what is closed meanwhile", closed_meanwhile),
 	ROW("two polls of one file", two_of_one),
