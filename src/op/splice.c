@@ -14,10 +14,16 @@
  *       the worker waits in poll(), and a canceller can end that wait (endable.h).
  *   I2  A stream socket that is ready has free space for a quarter of its buffer. So each call
  *       sends at most this quarter.
+ *   I3  A Unix socket takes messages until its send buffer is full, but poll() reports it
+ *       ready only while at most a quarter is used. So if more is used, the worker waits
+ *       only for a full buffer. The kernel sends up to 16 buffers of a pipe as one message,
+ *       which needs only one free byte. If the pipe may hold more buffers, each call sends
+ *       at most half of a stream socket's free space, or a page if this is more.
  *
- * Accepted race: another thread may read a socket's bytes after the socket was found ready.
- * Then the call blocks, and cannot be ended. Without an endable (args.h), no wait can be
- * ended.
+ * Accepted races: another thread may read a socket's bytes after the socket was found ready,
+ * or may send to it. A page may lie in more than 16 buffers of a large pipe. The peer's queue
+ * of datagrams may be full, too, if over a quarter of a Unix socket's buffer is used. Then
+ * the call may block, and cannot be ended. Without an endable (args.h), no wait can be ended.
  *
  * Tested by test-splice.c.
  */
@@ -25,7 +31,10 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <poll.h>
+#include <linux/sockios.h>
 #include <signal.h>
+#include <sys/auxv.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/asked.h"
@@ -52,6 +61,8 @@ enum { ERESTARTSYS_ = 512 };
 struct end {
 	int fd;
 	uint32_t events; /* events of poll() that mean: the file is ready */
+	/* the capacity of a pipe in bytes; 0: the file is no pipe */
+	uint32_t pipe_bytes;
 	/* the file is a pipe: calls block on it, unless SPLICE_F_NONBLOCK is set */
 	bool is_pipe;
 	/*
@@ -61,6 +72,8 @@ struct end {
 	bool is_nonblocking;
 	/* calls block on the file even with SPLICE_F_NONBLOCK */
 	bool is_stubborn;
+	/* calls write to a Unix socket (I3) */
+	bool is_unix_out;
 };
 
 struct transfer {
@@ -120,35 +133,31 @@ static int64_t call(struct transfer *transfer, uint64_t bytes, uint32_t flags)
 
 /* Waiting for the two files */
 
-/* Return: whether the file is a socket whose reads obey SPLICE_F_NONBLOCK. */
-static bool is_obedient(const struct end *end, const struct uaio_file *file)
-{
-	return end->events == POLLIN &&
-	       uaio_file_has(file, UAIO_FILE_F_SOCK_STREAM) &&
-	       uaio_sock_option(end->fd, SO_DOMAIN) == AF_UNIX;
-}
-
 static void look_at(struct end *end, const struct uaio_file *file,
 		    bool is_impatient)
 {
-	int flags = sys_fcntl(end->fd, F_GETFL, 0);
+	int flags = sys_fcntl(end->fd, F_GETFL, 0), bytes;
+	bool is_in = end->events == POLLIN, is_unix;
 
 	if (flags < 0 || uaio_file_kind(file) < UAIO_KIND_STREAM)
 		return;
-	end->is_pipe = sys_fcntl(end->fd, F_GETPIPE_SZ, 0) > 0;
-	end->is_nonblocking =
-		flags & O_NONBLOCK ||
-		(is_impatient && !end->is_pipe && is_obedient(end, file));
+	bytes = sys_fcntl(end->fd, F_GETPIPE_SZ, 0);
+	end->is_pipe = bytes > 0;
+	end->pipe_bytes = end->is_pipe ? (uint32_t)bytes : 0;
+	is_unix = uaio_sock_option(end->fd, SO_DOMAIN) == AF_UNIX;
+	end->is_unix_out = is_unix && !is_in;
+	/* Reads of a Unix stream socket obey SPLICE_F_NONBLOCK. */
+	end->is_nonblocking = flags & O_NONBLOCK ||
+			      (is_impatient && is_unix && is_in &&
+			       uaio_file_has(file, UAIO_FILE_F_SOCK_STREAM));
 	/*
 	 * Calls never block on a file that cannot be spliced, or on a listening socket,
 	 * because the kernel refuses them.
 	 */
-	end->is_stubborn =
-		!end->is_pipe && !end->is_nonblocking &&
-		uaio_sock_option(end->fd, SO_ACCEPTCONN) != 1 &&
-		!uaio_file_has(file, end->events == POLLIN
-					     ? UAIO_FILE_F_OLD_READ
-					     : UAIO_FILE_F_OLD_WRITE);
+	end->is_stubborn = !end->is_pipe && !end->is_nonblocking &&
+			   uaio_sock_option(end->fd, SO_ACCEPTCONN) != 1 &&
+			   !uaio_file_has(file, is_in ? UAIO_FILE_F_OLD_READ
+						      : UAIO_FILE_F_OLD_WRITE);
 }
 
 /* Return: whether the kernel refuses the call before it could block on a file. */
@@ -184,6 +193,36 @@ static bool is_ready(const struct end *end)
 	return sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0;
 }
 
+/* Return: the size of the socket's send buffer; 0 if the socket has none. */
+static uint64_t send_buffer(const struct end *out)
+{
+	int bytes = uaio_sock_option(out->fd, SO_SNDBUF);
+
+	return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+/* Return: how many bytes of a Unix socket's send buffer are used. */
+static uint64_t unix_used(const struct end *out)
+{
+	int bytes;
+
+	return sys_ioctl_socket(out->fd, SIOCOUTQ, &bytes) < 0 || bytes < 0
+		       ? 0
+		       : (uint64_t)bytes;
+}
+
+/*
+ * poll() has reported that a file is not ready.
+ * Return: whether the file is a Unix socket that takes a message nevertheless (I3).
+ */
+static bool takes_more(const struct end *end)
+{
+	uint64_t used = end->is_unix_out ? unix_used(end) : 0;
+	uint64_t size = used ? send_buffer(end) : 0;
+
+	return used > size / 4 && used < size;
+}
+
 static const struct end *unready_pipe(const struct transfer *transfer)
 {
 	for (unsigned i = 0; i < UAIO_NR_ENDS; i++)
@@ -210,10 +249,12 @@ static int await_stubborn(const struct transfer *transfer)
 {
 	int ret = 0;
 
-	for (unsigned i = 0; i < UAIO_NR_ENDS && ret == 0; i++)
-		if (transfer->ends[i].is_stubborn &&
-		    !is_ready(&transfer->ends[i]))
-			ret = await(transfer, &transfer->ends[i]);
+	for (unsigned i = 0; i < UAIO_NR_ENDS && ret == 0; i++) {
+		const struct end *end = &transfer->ends[i];
+
+		if (end->is_stubborn && !is_ready(end) && !takes_more(end))
+			ret = await(transfer, end);
+	}
 	return ret;
 }
 
@@ -245,21 +286,28 @@ static int await_pipe(const struct transfer *transfer)
 	return is_impatient ? -EAGAIN : await(transfer, pipe);
 }
 
-/* Return: how many bytes the next call may move without blocking (I2). */
+/* Return: how many bytes the next call may move without blocking (I2, I3). */
 static uint64_t portion(struct transfer *transfer)
 {
 	const struct uaio_file *file = transfer->sqe->args->files[UAIO_END_OUT];
 	const struct end *out = end_of(transfer, UAIO_END_OUT);
-	int room = 0;
-	uint32_t size = sizeof(room);
+	const uint64_t page = getauxval(AT_PAGESZ);
+	uint64_t bytes, used;
 
 	if (!out->is_stubborn ||
 	    !uaio_file_has(file, UAIO_FILE_F_SOCK_STREAM) ||
-	    sys_getsockopt(out->fd, SOL_SOCKET, SO_SNDBUF, &room, &size) < 0)
+	    (out->is_unix_out &&
+	     end_of(transfer, UAIO_END_IN)->pipe_bytes <= 16 * page))
 		return transfer->left;
-	room /= 4;
-	return room > 0 && (uint64_t)room < transfer->left ? (uint64_t)room
-							   : transfer->left;
+	bytes = send_buffer(out);
+	if (out->is_unix_out) {
+		used = unix_used(out);
+		bytes = used < bytes ? (bytes - used) / 2 : 0;
+		bytes = bytes > page ? bytes : page;
+	} else {
+		bytes /= 4;
+	}
+	return bytes && bytes < transfer->left ? bytes : transfer->left;
 }
 
 /*
@@ -268,16 +316,16 @@ static uint64_t portion(struct transfer *transfer)
  */
 static int64_t move_patiently(struct transfer *transfer)
 {
+	uint64_t bytes;
 	int64_t res;
 	int ret = 0;
 
 	do {
-		uint64_t bytes = portion(transfer);
-
 		if (!unready_pipe(transfer))
 			ret = await_stubborn(transfer);
 		if (ret < 0)
 			break;
+		bytes = portion(transfer);
 		res = call(transfer, bytes, SPLICE_F_NONBLOCK);
 		if (res > 0) {
 			transfer->done += res;

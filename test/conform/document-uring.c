@@ -342,6 +342,9 @@ static const char *const others[] = {
 	"begin to wait. WAITID reports the exit of one given child at once, "
 	"other changes up to 50 ms late. WAITID with __WNOTHREAD, but without "
 	"P_PID or P_PIDFD, fails with EINVAL.",
+	"A SPLICE from a pipe of more than 16 pages sends to a Unix socket "
+	"until about SO_SNDBUF bytes are unread. The kernel may send up to 64 "
+	"KiB more.",
 	"A NOP with IORING_NOP_FILE looks up its file when it is submitted, "
 	"even in a chain; in the kernel, when it starts.",
 	"IORING_REGISTER_IOWQ_AFF accepts only processors that the process had "

@@ -432,9 +432,11 @@ static void spliced(void)
 {
 	struct uring ring = prepare();
 	struct io_uring_sqe *sqe;
-	int sockets[2], full = full_pipe();
+	int sockets[2], streams[2], full = full_pipe();
 
 	REQUIRE(socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) == 0);
+	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, streams) == 0);
+	fill_stream(streams[1], 4096);
 	sqe = splice_of(&ring, IORING_OP_SPLICE, quiet[0], other[1]);
 	note_end("from_pipe", &ring, sqe->user_data);
 	sqe = splice_of(&ring, IORING_OP_TEE, quiet[0], other[1]);
@@ -448,6 +450,8 @@ static void spliced(void)
 	REQUIRE(write(quiet[1], "12345678", 8) == 8);
 	sqe = splice_of(&ring, IORING_OP_SPLICE, quiet[0], full);
 	note_end("to_full_pipe", &ring, sqe->user_data);
+	sqe = splice_of(&ring, IORING_OP_SPLICE, quiet[0], streams[1]);
+	note_end("to_full_socket", &ring, sqe->user_data);
 	sqe = splice_of(&ring, IORING_OP_TEE, quiet[0], full);
 	note_end("tee_to_full_pipe", &ring, sqe->user_data);
 	note_result("left", read(quiet[0], buf, sizeof(buf)));

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "uring.h"
@@ -528,6 +529,36 @@ static void copied(void)
 	note_cqes("broken", &ring, 1);
 }
 
+/* Splices to a Unix socket go on until its buffer is full, although nobody reads. */
+static void spliced_to_nobody(void)
+{
+	static const int types[] = { SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM };
+	static const char data[160 << 10];
+	enum { MESSAGE = 64 << 10 };
+	int socks[2], ends[2];
+
+	for (int i = 0; i < 3; i++) {
+		struct uring ring = new_uring(8, 0);
+
+		REQUIRE(socketpair(AF_UNIX, types[i], 0, socks) == 0);
+		REQUIRE(pipe(ends) == 0);
+		for (int k = 0; k < 3; k++) {
+			REQUIRE(write(ends[1], data, MESSAGE) == MESSAGE);
+			splice_of(&ring, ends[0], -1, socks[0], -1, MESSAGE);
+			note_result("submit", uring_submit(&ring));
+			note_cqes("message", &ring, 1);
+		}
+		if (types[i] != SOCK_STREAM)
+			continue;
+		REQUIRE(socketpair(AF_UNIX, types[i], 0, socks) == 0);
+		REQUIRE(fcntl(ends[1], F_SETPIPE_SZ, 256 << 10) > 0);
+		REQUIRE(write(ends[1], data, sizeof(data)) == sizeof(data));
+		splice_of(&ring, ends[0], -1, socks[0], -1, sizeof(data));
+		note_result("submit", uring_submit(&ring));
+		note_cqes("from_large_pipe", &ring, 1);
+	}
+}
+
 const struct row rows_uring_link[] = {
 	ROW("a chain runs in its order", chain),
 	ROW("a chain breaks where a request fails", chain_breaks),
@@ -539,6 +570,7 @@ const struct row rows_uring_link[] = {
 	ROW("a write, a sync and a read in a chain", write_then_read),
 	ROW("a close in a chain", open_then_close),
 	ROW("a file is copied by linked splices", copied),
+	ROW("splices to a Unix socket that nobody reads", spliced_to_nobody),
 	ROW("a chain whose first is refused", refused_first),
 	ROW("a chain whose second is refused", refused_second),
 	ROW("a chain that is submitted in part", submitted_in_part),
