@@ -87,7 +87,10 @@ int uaio_get_counters(struct uaio_counters *ret_counters);
 enum {
 	/* workers that execute requests on regular files and block devices */
 	UAIO_WQ_BOUNDED,
-	/* workers that execute requests which may block a thread for ever */
+	/*
+	 * workers that execute requests which may block a thread for ever, except a
+	 * SPLICE, TEE, FUTEX_WAIT, FUTEX_WAITV or WAITID of io_uring
+	 */
 	UAIO_WQ_UNBOUNDED,
 };
 

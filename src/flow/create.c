@@ -75,7 +75,8 @@ static void put_file(struct uaio_file *file)
 static inline __attribute__((always_inline)) void
 fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 {
-	bool may_block = !uaio_optab[sqe->op].never_blocks;
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	bool may_block = !op->never_blocks;
 
 	req->sqe = *sqe;
 	/* These members are adjacent, so the compiler merges the stores. */
@@ -98,6 +99,7 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->work.may_block = may_block;
 	req->work.is_public = req->work.is_held = false;
 	req->work.is_part = false;
+	req->work.is_patient = op->sleeps | op->has_ends;
 	req->work.slot = NULL;
 	req->device = NULL;
 	list_init(&req->link);

@@ -132,6 +132,7 @@ static inline void uaio_split_begin(struct uaio_split *split,
 		list_init(&runner->work.link);
 		runner->work.may_block = true;
 		runner->work.is_part = true;
+		runner->work.is_patient = false;
 		runner->work.is_public = runner->work.is_held = false;
 		runner->work.slot = NULL;
 	}

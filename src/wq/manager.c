@@ -84,7 +84,7 @@ static unsigned nr_missing_locked(struct uaio_wq_account *account,
 
 static unsigned nr_to_add_locked(struct uaio_wq_account *account, unsigned need)
 {
-	unsigned room = account->max_workers - account->nr_workers;
+	unsigned room = account->max_workers - uaio_wq_counted_locked(account);
 	unsigned nr = account->max_fixed > account->nr_workers
 			      ? account->max_fixed - account->nr_workers
 			      : 0;

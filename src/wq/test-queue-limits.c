@@ -539,6 +539,69 @@ static void limits_changed_under_load_come_about_and_lose_nothing(void **state)
 		assert_int_equal(unit_in_child(change_limits), 0);
 }
 
+/*
+ * While workers run patient items, the limit does not count them. Later it counts them
+ * again.
+ */
+#define PATIENT(at)                                                \
+	{                                                          \
+		.account = UAIO_UNBOUNDED, .gate = (at),           \
+		.work = { .may_block = true, .is_patient = true }, \
+	}
+#define OTHER(at)                                        \
+	{                                                \
+		.account = UAIO_UNBOUNDED, .gate = (at), \
+		.work.may_block = true,                  \
+	}
+
+static bool has_one_worker(void *arg)
+{
+	(void)arg;
+	return uaio_wq_nr_workers(UAIO_UNBOUNDED) == 1;
+}
+
+static int run_beside_the_patient(void)
+{
+	static struct item_gate gates[2];
+	static struct item patient[] = { PATIENT(&gates[0]), PATIENT(&gates[0]),
+					 PATIENT(&gates[0]) };
+	static struct item others[] = { OTHER(NULL), OTHER(&gates[1]),
+					OTHER(NULL) };
+
+	if (items_start() < 0)
+		return 1;
+	uaio_wq_limit_workers(UAIO_UNBOUNDED, 1);
+	items_queue(patient, NR_ELEMENTS(patient));
+	item_gate_await(&gates[0], NR_ELEMENTS(patient));
+	if (uaio_wq_is_full(UAIO_UNBOUNDED))
+		return 2;
+	items_queue(&others[0], 1);
+	items_await_end(&others[0], 1);
+	items_queue(&others[1], 1);
+	item_gate_await(&gates[1], 1);
+	if (!uaio_wq_is_full(UAIO_UNBOUNDED))
+		return 3;
+	items_queue(&others[2], 1);
+	if (items_find_breach(UAIO_UNBOUNDED, true))
+		return 4;
+	item_gate_open(&gates[0]);
+	items_await_end(patient, NR_ELEMENTS(patient));
+	item_gate_open(&gates[1]);
+	items_await_end(others, NR_ELEMENTS(others));
+	unit_await(has_one_worker, NULL);
+	return items_ran_once(patient, NR_ELEMENTS(patient)) &&
+			       items_ran_once(others, NR_ELEMENTS(others)) &&
+			       uaio_wq_is_full(UAIO_UNBOUNDED)
+		       ? 0
+		       : 5;
+}
+
+static void the_limit_does_not_count_patient_workers(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(run_beside_the_patient), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -546,6 +609,7 @@ int main(void)
 		UNIT_TEST(the_manager_is_told_of_items_that_are_not_given_back),
 		UNIT_TEST(a_manager_refused_to_a_worker_comes_later),
 		UNIT_TEST(a_limit_raised_helps_a_private_list_at_once),
+		UNIT_TEST(the_limit_does_not_count_patient_workers),
 		UNIT_TEST(workers_go_where_they_are_bound),
 		UNIT_TEST(limits_tell_what_they_were_and_refuse_what_is_wrong),
 		UNIT_TEST(

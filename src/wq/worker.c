@@ -140,20 +140,26 @@ static struct uaio_work *take_locked(struct uaio_worker *self)
 
 /*
  * [step: HAND_OFF] The worker is about to block: from here on no other thread relies on
- * this worker (I4).
+ * this worker (I4). is_patient: nor does the limit count it (I9).
  */
-static void block_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
+static void block_locked(struct uaio_worker *self, bool is_patient,
+			 struct uaio_wq_calls *calls)
 {
+	struct uaio_wq_account *account = self->account;
+
 	/*
 	 * relaxed, both: other threads that rely on the values read them under the
 	 * lock, which this thread holds
 	 */
 	store_relaxed(&self->busy_since_ns, uaio_now_ns());
-	sub_relaxed(&self->account->nr_searching, 1);
-	uaio_wq_ensure_locked(self->account, calls);
+	sub_relaxed(&account->nr_searching, 1);
+	self->is_patient =
+		is_patient && account->nr_patient < UAIO_WQ_PATIENT_MAX;
+	account->nr_patient += self->is_patient;
+	uaio_wq_ensure_locked(account, calls);
 }
 
-bool uaio_wq_blocks(struct uaio_worker *self)
+static bool block(struct uaio_worker *self, bool is_patient)
 {
 	struct uaio_wq_calls calls = { 0 };
 
@@ -161,16 +167,32 @@ bool uaio_wq_blocks(struct uaio_worker *self)
 	if (self->is_helper || load_relaxed(&self->busy_since_ns))
 		return false;
 	uaio_wq_lock(self->account);
-	block_locked(self, &calls);
+	block_locked(self, is_patient, &calls);
 	uaio_wq_unlock(self->account);
 	uaio_wq_deliver_from_worker(self->account, &calls);
 	return true;
+}
+
+bool uaio_wq_blocks(struct uaio_worker *self)
+{
+	return block(self, false);
+}
+
+/* From now on the limit counts this worker again. */
+static __attribute__((noinline)) void count_again(struct uaio_worker *self)
+{
+	uaio_wq_lock(self->account);
+	self->is_patient = false;
+	self->account->nr_patient--;
+	uaio_wq_unlock(self->account);
 }
 
 void uaio_wq_returned(struct uaio_worker *self)
 {
 	if (self->is_helper)
 		return;
+	if (unlikely(self->is_patient))
+		count_again(self);
 	/*
 	 * [step: RETURNED] relaxed, both: other threads may see the new values late,
 	 * which does no harm (wqint.h)
@@ -205,11 +227,11 @@ static struct uaio_work *take_own(struct uaio_worker *self)
 	self->streak++;
 	if (work->may_block) {
 		/*
-		 * relaxed: uaio_wq_blocks() then publishes the device under the lock
+		 * relaxed: block() then publishes the device under the lock
 		 */
 		store_relaxed(&self->device, work->device);
 		uaio_worker_flush(self);
-		(void)uaio_wq_blocks(self);
+		(void)block(self, work->is_patient);
 	}
 	return work;
 }
@@ -367,9 +389,10 @@ static bool sleep_locked(struct uaio_worker *self)
 static bool must_leave_locked(const struct uaio_worker *self)
 {
 	const struct uaio_wq_account *account = self->account;
+	unsigned nr = uaio_wq_counted_locked(account);
 
-	return account->nr_workers > account->max_workers &&
-	       (account->nr_workers > 1 ||
+	return nr > account->max_workers &&
+	       (nr > 1 ||
 		(!load_relaxed(&account->nr_public) && !account->nr_held));
 }
 
@@ -441,7 +464,7 @@ static struct uaio_work *take_any(struct uaio_worker *self, bool *ret_leaves)
 		 * holds
 		 */
 		store_relaxed(&self->device, work->device);
-		block_locked(self, &calls);
+		block_locked(self, work->is_patient, &calls);
 	} else if (work && self->list) {
 		take_share_locked(self);
 	}

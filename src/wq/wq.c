@@ -279,7 +279,7 @@ bool uaio_wq_lacks_workers_locked(const struct uaio_wq_account *account,
 				  unsigned need)
 {
 	return (need || account->nr_workers < account->max_fixed) &&
-	       account->nr_workers < account->max_workers;
+	       uaio_wq_counted_locked(account) < account->max_workers;
 }
 
 void uaio_wq_ensure_locked(struct uaio_wq_account *account,
@@ -548,7 +548,7 @@ bool uaio_wq_is_full(enum uaio_account id)
 	account = &crew->accounts[id];
 	uaio_wq_lock(account);
 	is_full = account->is_refused ||
-		  account->nr_workers >= account->max_workers;
+		  uaio_wq_counted_locked(account) >= account->max_workers;
 	uaio_wq_unlock(account);
 	return is_full;
 }

@@ -35,6 +35,10 @@
  *       the items from this list before they take public items.
  *   I8  A thread runs an item only if it belongs to the item's crew or has the same
  *       identity (credentials and namespaces, proc/identity.h).
+ *   I9  A patient item may sleep for ever, until the client ends its wait. While a worker
+ *       is in the call of a patient item, the limit of workers does not count this
+ *       worker, so patient items do not keep others from running. At most
+ *       UAIO_WQ_PATIENT_MAX workers of an account are not counted.
  *
  * Work items that depend on one another are not in the queue at the same time. If
  * several must run one after another, only the first is queued, and the thread that
@@ -104,6 +108,8 @@ struct uaio_work {
 	bool may_block : 1;
 	/* set by the owner: the item is one of several parts of one request */
 	bool is_part : 1;
+	/* set by the owner: the item may block, and is patient (I9) */
+	bool is_patient : 1;
 	/* set by the owner: the crew that executes the item */
 	uint8_t crew;
 
@@ -211,6 +217,8 @@ struct uaio_worker {
 	/* this is the manager, which does not count as a worker */
 	bool is_helper;
 	bool is_asleep; /* under the lock */
+	/* only for the worker itself: the limit of workers does not count it (I9) */
+	bool is_patient;
 	/*
 	 * atomic: when the worker's present call that may block began; 0: there is none
 	 */
@@ -399,6 +407,7 @@ bool uaio_wq_is_full(enum uaio_account account);
  */
 enum {
 	UAIO_WQ_WORKERS_MAX = 4096,
+	UAIO_WQ_PATIENT_MAX = 4096,
 	UAIO_WQ_FIXED_MAX = 16,
 	/* the maximum of max_items; larger values are reduced to this */
 	UAIO_WQ_ITEMS_MAX = 1024,
@@ -411,7 +420,8 @@ struct uaio_wq_fixed_limits {
 };
 
 /*
- * Set how many workers an account may have; -1 changes nothing. With 0, the submitting
+ * Set how many workers an account may have, without those that I9 excepts; -1 changes
+ * nothing. With 0, the submitting
  * thread executes bounded work, and unbounded work is refused.
  * Return: the old value; -EINVAL if nr is out of range or less than the number of fixed
  * workers.

@@ -78,6 +78,8 @@ struct uaio_wq_account {
 	struct list workers;
 	/* includes workers that are being created */
 	unsigned nr_workers;
+	/* those of nr_workers that the limit does not count (I9 of wq.h) */
+	unsigned nr_patient;
 	/* the last attempt to create a worker failed */
 	bool is_refused;
 	unsigned nr_idle;
@@ -199,6 +201,13 @@ void uaio_wq_grant_locked(struct uaio_wq_account *account, unsigned nr,
  * searching.
  */
 unsigned uaio_wq_need_locked(struct uaio_wq_account *account);
+
+/* Return: how many workers the limit counts (I9 of wq.h). */
+static inline unsigned
+uaio_wq_counted_locked(const struct uaio_wq_account *account)
+{
+	return account->nr_workers - account->nr_patient;
+}
 
 /*
  * Return: whether another worker must be created: `need` is not 0, or fixed workers are

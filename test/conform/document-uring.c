@@ -337,9 +337,11 @@ static const char *const others[] = {
 	"An update of a poll may be linked to a TIMEOUT with a count. If a "
 	"completion of this poll reaches the count, the update fails with "
 	"EALREADY; in the kernel it succeeds.",
-	"A FUTEX_WAIT, FUTEX_WAITV or WAITID request that must wait occupies a "
-	"worker. If `--workers` allows no further worker, the request does not "
-	"begin to wait. WAITID reports the exit of one given child at once, "
+	"A FUTEX_WAIT, FUTEX_WAITV, WAITID, SPLICE or TEE request that must "
+	"wait occupies a worker, which `--workers` and "
+	"`IORING_REGISTER_IOWQ_MAX_WORKERS` do not count, up to 4096. If the "
+	"system refuses a further thread, the request does not begin to wait. "
+	"WAITID reports the exit of one given child at once, "
 	"other changes up to 50 ms late. WAITID with __WNOTHREAD, but without "
 	"P_PID or P_PIDFD, fails with EINVAL.",
 	"A SPLICE from a pipe of more than 16 pages sends to a Unix socket "

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "uring.h"
@@ -559,6 +560,25 @@ static void spliced_to_nobody(void)
 	}
 }
 
+/* Splices that wait do not delay requests of another ring, however many they are. */
+static void many_splices_wait(void)
+{
+	enum { MANY = 300 };
+	struct uring ring = new_uring(512, 0), other = new_uring(8, 0);
+	int in[2], out[2];
+
+	REQUIRE(pipe(in) == 0 && pipe(out) == 0);
+	for (int i = 0; i < MANY; i++)
+		splice_of(&ring, in[0], -1, out[1], -1, 8);
+	note_result("submit", uring_submit(&ring));
+	sqe_rw(&other, IORING_OP_STATX, AT_FDCWD, "/", STATX_TYPE,
+	       (int64_t)(uintptr_t)buf);
+	note_result("submit", uring_submit(&other));
+	note_cqes("statx", &other, 1);
+	close(in[1]);
+	note("splices_end", uring_wait(&ring, MANY));
+}
+
 const struct row rows_uring_link[] = {
 	ROW("a chain runs in its order", chain),
 	ROW("a chain breaks where a request fails", chain_breaks),
@@ -571,6 +591,7 @@ const struct row rows_uring_link[] = {
 	ROW("a close in a chain", open_then_close),
 	ROW("a file is copied by linked splices", copied),
 	ROW("splices to a Unix socket that nobody reads", spliced_to_nobody),
+	ROW("many splices wait", many_splices_wait),
 	ROW("a chain whose first is refused", refused_first),
 	ROW("a chain whose second is refused", refused_second),
 	ROW("a chain that is submitted in part", submitted_in_part),

@@ -32,6 +32,7 @@
  *   - Where the code leaves work unattended: uaio_wq_take(), and a manager that
  *     is refused while workers are left (is_excused): somebody tries again when
  *     next another worker is wanted, and the model demands no more.
+ *   - Patient work items: the limit counts all workers.
  *   - Two accounts: of the other it has only that it calls the same manager.
  *   - Several workers created at once; the order of work items; spinning.
  *
