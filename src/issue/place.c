@@ -18,8 +18,8 @@ static bool is_in_order(const struct uaio_req *req)
 
 /*
  * Take references to the two files of a splice.
- * Return: 0; -EBADF if a file is not open; -EAGAIN if memory or a descriptor is
- * refused.
+ * Return: 0; -EBADF if a file is not open; -EMFILE if no descriptor is left; -EAGAIN if
+ * memory is refused.
  */
 static __attribute__((noinline)) int fix_ends(struct uaio_req *req)
 {

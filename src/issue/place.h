@@ -28,7 +28,8 @@ struct uaio_req;
  * bytes the try transferred, and starts a linked timer.
  * Return: 0, with the decision in *ret_next and req->next. If the decision is
  * WAIT_ORDER, req already waits, and no longer belongs to the caller. -EBADF: one of
- * the two files of a splice is not open; -EAGAIN: memory or a descriptor is refused.
+ * the two files of a splice is not open; -EMFILE: no descriptor is left for them;
+ * -EAGAIN: memory is refused.
  * After an error, the caller completes req with this error.
  */
 int uaio_place(struct uaio_req *req, enum uaio_next next,

@@ -143,7 +143,7 @@ int uaio_args_fix(struct uaio_args *copy, int out, struct uaio_queue *queue,
 		if (!copy->files[i] && ret == 0)
 			ret = -EBADF;
 		if (ret < 0)
-			return ret == -EBADF ? ret : -EAGAIN;
+			return ret == -ENOMEM ? -EAGAIN : ret;
 	}
 	return 0;
 }

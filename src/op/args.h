@@ -166,7 +166,7 @@ typedef struct uaio_file *uaio_args_place_fn(struct uaio_queue *queue,
  * For each file that is not fixed yet, make a fixed file (file.h, I5), and store it in
  * copy->files. If a number is a slot of registered files, call find() to look the file
  * up. `find` may be NULL if no number is a slot.
- * Return: 0; -EBADF; -EAGAIN: no descriptor is left, or memory is refused.
+ * Return: 0; -EBADF; -EMFILE: no descriptor is left; -EAGAIN: memory is refused.
  */
 int uaio_args_fix(struct uaio_args *copy, int out, struct uaio_queue *queue,
 		  uaio_args_place_fn *find);

@@ -213,8 +213,10 @@ enum uaio_next uaio_ready_try(struct uaio_req *req, int fd, bool is_known,
 /*
  * Hand a RUNNING request to a worker, which then also owns its wait queue. The worker's
  * call may block for ever, and closing the descriptor would have to wait for the call.
- * So the worker makes the call on a duplicate, never on the client's own descriptor. If
- * no duplicate can be made (descriptor table full), req completes with -EAGAIN.
+ * So the worker makes the call on a duplicate. If no duplicate can be made (descriptor
+ * table full), the worker uses the client's own descriptor: the file is ready, so the
+ * call blocks only if another process has just taken the input or connection. But if
+ * the call may wait for long even so, req completes with -EMFILE.
  */
 void uaio_ready_hand_to_worker(struct uaio_req *req);
 

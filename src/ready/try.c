@@ -111,13 +111,22 @@ enum uaio_next uaio_ready_try(struct uaio_req *req, int fd, bool is_known,
 	return next;
 }
 
+/*
+ * Return: whether a worker's call may wait for long, although the file polls ready: the
+ * backlog of a Unix socket is full, or the file does not support polling.
+ */
+static bool may_wait_long(const struct uaio_req *req)
+{
+	return req->sqe.op == UAIO_OP_CONNECT || req->file->is_unpollable;
+}
+
 void uaio_ready_hand_to_worker(struct uaio_req *req)
 {
 	struct list startable;
 
 	req->owns_waitq = true;
-	if (!uaio_file_make_private(req->file)) {
-		uaio_flow->complete(req, -EAGAIN, NULL);
+	if (!uaio_file_make_private(req->file) && may_wait_long(req)) {
+		uaio_flow->complete(req, -EMFILE, NULL);
 		return;
 	}
 	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);

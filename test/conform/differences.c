@@ -191,12 +191,20 @@ static const struct difference differs_locked = {
 };
 
 const struct difference differs_table_full = {
-	.title = "Closing a stream under a request needs a free descriptor",
+	.title = "Some requests on streams need a free descriptor",
 	.text = "If the program closes a pipe or socket that a request waits "
 		"for, the library makes a duplicate, on which the request "
 		"continues. If the descriptor table is full, the request fails "
 		"with EBADF. Raise RLIMIT_NOFILE, or close pipes and sockets "
-		"only after their requests.",
+		"only after their requests.\n"
+		"With a full descriptor table, two kinds of requests that "
+		"would "
+		"have to wait fail with EMFILE instead: a SPLICE or TEE, and a "
+		"CONNECT to a Unix socket whose backlog is full. Also, close "
+		"may "
+		"wait for a request that a worker executes: if another process "
+		"has taken the connection or input for which the worker began, "
+		"close returns when the next comes.",
 };
 
 const struct difference differs_killed = {

@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pty.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -591,6 +593,88 @@ static void accepts_nonblock(void)
 	accepts_from(SOCK_NONBLOCK);
 }
 
+/*
+ * Connections arrive while the process has no free descriptor, then one. The first
+ * accept is submitted before the descriptor table is full, or after (is_late).
+ */
+static void accepts_without_room(uint32_t flags, bool is_late)
+{
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address;
+	struct rlimit limit;
+	int fd = listening(0, &address), callers[3], last = -1;
+
+	for (int i = 0; i < 3; i++)
+		callers[i] = socket(AF_INET, SOCK_STREAM, 0);
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	try_sqe("nop", &ring);
+	/* The kernel applies the limit of the time at which the accept is submitted. */
+	REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+	limit.rlim_cur = 200;
+	REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	if (!is_late) {
+		(void)accept_of(&ring, fd, flags);
+		note_result("submit", uring_submit(&ring));
+	}
+	for (int i; (i = dup(fd)) >= 0;)
+		last = i;
+	REQUIRE(errno == EMFILE && last > 0);
+	for (int i = 0; i < 3; i++)
+		REQUIRE(connect(callers[i], (void *)&address,
+				sizeof(address)) == 0);
+	if (is_late) {
+		(void)accept_of(&ring, fd, flags);
+		note_result("submit", uring_submit(&ring));
+	}
+	note("full", take_result(&ring));
+	close(0);
+	(void)accept_of(&ring, fd, flags);
+	note_result("again", uring_submit(&ring));
+	note("one_free", take_result(&ring));
+	if (flags)
+		note("full_again", take_result(&ring));
+	close(fd);
+	note("closed", fcntl(fd, F_GETFD));
+}
+
+static void accepts_before_it_is_full(void)
+{
+	accepts_without_room(0, false);
+}
+
+static void accepts_after_it_is_full(void)
+{
+	accepts_without_room(0, true);
+}
+
+static void accepts_many_without_room(void)
+{
+	accepts_without_room(IORING_ACCEPT_MULTISHOT, false);
+}
+
+/* No descriptor is free, and a terminal that was open before is read and written. */
+static void terminal_without_room(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct rlimit limit;
+	int master, slave;
+
+	REQUIRE(openpty(&master, &slave, NULL, NULL, NULL) == 0);
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	try_sqe("nop", &ring);
+	REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+	limit.rlim_cur = (rlim_t)slave + 1;
+	REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	sqe_rw(&ring, IORING_OP_READ, slave, got, 10, -1);
+	note_result("submit", uring_submit(&ring));
+	REQUIRE(write(master, "abc\n", 4) == 4);
+	note("slave", take_result(&ring));
+	sqe_rw(&ring, IORING_OP_READ, master, got, 3, -1);
+	try_sqe("master", &ring);
+	sqe_rw(&ring, IORING_OP_WRITE, slave, "ab", 2, -1);
+	try_sqe("write", &ring);
+}
+
 static struct io_uring_cqe take_one(struct uring *ring)
 {
 	struct io_uring_cqe cqe = { 0 };
@@ -1170,6 +1254,14 @@ const struct row rows_uring_socket[] = {
 	    accepts_all_that_are_there),
 	ROW("a multishot accept accepts all pending connections, O_NONBLOCK",
 	    accepts_all_that_are_there_nonblock),
+	ROW("a connection is accepted, and no descriptor is left",
+	    accepts_before_it_is_full),
+	ROW("an accept begins, and no descriptor is left",
+	    accepts_after_it_is_full),
+	ROW("one request accepts many, and no descriptor is left",
+	    accepts_many_without_room),
+	ROW("a terminal is used, and no descriptor is left",
+	    terminal_without_room),
 	ROW("accepts that fail", accept_mistakes),
 	ROW("connections are made", connects),
 	ROW("connections are made, O_NONBLOCK", connects_nonblock),
