@@ -401,6 +401,7 @@ static int wait_for_list(struct uaio_posix_list *list, bool sleeps_only)
 	const struct uaio_wait wait = {
 		.deadline_ns = UAIO_FOREVER,
 		.sleeps_only = sleeps_only,
+		.outlasts_stops = true,
 	};
 	int ret;
 

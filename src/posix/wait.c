@@ -272,6 +272,7 @@ static int suspend(const struct aiocb *const list[], int nr,
 		.deadline_ns = deadline_ns,
 		.sleeps_only = uaio_table_is_other(),
 		.is_cancel_point = true,
+		.outlasts_stops = true,
 	};
 	int ret;
 

@@ -317,8 +317,9 @@ static void end_wait_of(uint32_t serial)
 }
 
 /*
- * Wait by ppoll() where epoll_pwait2() is missing. Like epoll_pwait2(), ppoll() takes
- * nanoseconds.
+ * Wait by ppoll() where epoll_pwait2() is missing, or the wait must outlast a stop of the
+ * process. Like epoll_pwait2(), ppoll() takes nanoseconds. After a stop without a signal
+ * handler, the kernel continues ppoll(), whereas epoll_pwait2() fails with EINTR.
  */
 static int wait_by_poll(int epoll, struct epoll_event *ret_events, int max,
 			const struct timespec *timeout, const void *mask,
@@ -327,13 +328,7 @@ static int wait_by_poll(int epoll, struct epoll_event *ret_events, int max,
 	struct pollfd pfd = { .fd = epoll, .events = POLLIN };
 	int ret = uaio_sleep_poll(&pfd, 1, timeout, mask, mask_bytes);
 
-	/*
-	 * If RLIMIT_NOFILE is 0, ppoll() fails with EINVAL and does not check the
-	 * epoll. So query the epoll itself.
-	 */
-	if (ret < 0 && ret != -EINVAL)
-		return ret;
-	return look(epoll, ret_events, max);
+	return ret > 0 ? look(epoll, ret_events, max) : ret;
 }
 
 static int wait_on(int epoll, struct epoll_event *ret_events, int max,
@@ -342,8 +337,14 @@ static int wait_on(int epoll, struct epoll_event *ret_events, int max,
 	struct timespec time;
 	const struct timespec *timeout =
 		uaio_time_until(wait->deadline_ns, &time);
-	int ret;
+	int ret = -EINVAL;
 
+	if (wait->outlasts_stops)
+		ret = wait_by_poll(epoll, ret_events, max, timeout, wait->mask,
+				   wait->mask_bytes);
+	/* ppoll() fails, for example, if RLIMIT_NOFILE is 0. */
+	if (ret >= 0 || ret == -EINTR)
+		return ret;
 	/*
 	 * relaxed: a thread that still loads 0 gets the error from its own call of
 	 * epoll_pwait2()
@@ -355,8 +356,9 @@ static int wait_on(int epoll, struct epoll_event *ret_events, int max,
 			return ret;
 		store_relaxed(&pollers.has_no_pwait2, 1);
 	}
-	return wait_by_poll(epoll, ret_events, max, timeout, wait->mask,
-			    wait->mask_bytes);
+	ret = wait_by_poll(epoll, ret_events, max, timeout, wait->mask,
+			   wait->mask_bytes);
+	return ret == -EINVAL ? look(epoll, ret_events, max) : ret;
 }
 
 /*

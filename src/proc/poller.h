@@ -162,6 +162,8 @@ struct uaio_poller_wait {
 	 */
 	uint32_t generation;
 	bool is_cancel_point;
+	/* only a signal handler ends the wait with -EINTR (waiter.h) */
+	bool outlasts_stops;
 };
 
 /*

@@ -297,6 +297,7 @@ static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 		.mask_bytes = wait->mask_bytes,
 		.generation = uaio_poller_generation(poller),
 		.is_cancel_point = wait->is_cancel_point,
+		.outlasts_stops = wait->outlasts_stops,
 	};
 	int nr = 0;
 

@@ -57,6 +57,11 @@ struct uaio_wait {
 	 */
 	bool sleeps_only;
 	bool is_cancel_point; /* the thread may be cancelled in its sleep */
+	/*
+	 * Only a signal handler ends the wait with -EINTR. If not set, the wait may also
+	 * end when the process is stopped and continued, frozen, or attached by a tracer.
+	 */
+	bool outlasts_stops;
 };
 
 struct uaio_waiter {

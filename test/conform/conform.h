@@ -351,6 +351,8 @@ pid_t fork_helper(void);
  * sleep only in the call under test.
  */
 void wait_asleep(pid_t task);
+/* Waits until the process's first thread sleeps, then stops and continues the process. */
+void stop_and_continue(pid_t pid);
 /*
  * Return: whether all other threads of this process sleep. If they do, no thread is about
  * to post another event.

@@ -194,3 +194,16 @@ void signal_this_and_end(struct waker *waker)
 {
 	start(waker, signal_and_end);
 }
+
+void stop_this_and_end(int writer)
+{
+	pid_t sleeper = getpid();
+
+	if (fork_helper())
+		return;
+	for (int i = 0; i < 4; i++)
+		stop_and_continue(sleeper);
+	wait_asleep(sleeper);
+	end_read(writer);
+	_exit(0);
+}

@@ -83,5 +83,10 @@ void wake_this(struct waker *waker);
  * waker waits again until the calling thread sleeps, and then completes the read.
  */
 void signal_this_and_end(struct waker *waker);
+/*
+ * Starts a process that stops and continues this process several times, each time when
+ * the first thread sleeps. Then it completes the read, when that thread sleeps again.
+ */
+void stop_this_and_end(int writer);
 
 #endif /* CONFORM_POSIX_H */

@@ -212,6 +212,16 @@ static void until_all(void)
 	note_state("pipe", list[1]);
 }
 
+static void stopped(void)
+{
+	int writer;
+	struct aiocb *list[] = { waiting_member(&writer) };
+
+	stop_this_and_end(writer);
+	note_call("list", lio_listio(LIO_WAIT, list, 1, NULL));
+	note_state("member", list[0]);
+}
+
 static volatile sig_atomic_t nr_handled;
 
 static void count(int signo)
@@ -512,6 +522,7 @@ const struct row rows_posix_list[] = {
 	ROW("lio_listio of a member that was there before", same_member_again),
 	ROW("lio_listio waits for all", until_all),
 	ROW("lio_listio ends when a handler has run", interrupted),
+	ROW("lio_listio continues after the process was stopped", stopped),
 	ROW_DIFFERS("lio_listio after a handler with SA_RESTART has run",
 		    interrupted_restarting, differs_posix_restart,
 		    { "list=0", "list=EINTR" }),

@@ -346,6 +346,20 @@ static void interrupted_restarting(void)
 	note_end("state", cb);
 }
 
+static void stopped(void)
+{
+	int writer;
+	const struct aiocb *cb = waiting_read(&writer);
+
+	stop_this_and_end(writer);
+	note_suspend("forever", &cb, 1, NULL);
+	note_state("state", cb);
+	cb = waiting_read(&writer);
+	stop_this_and_end(writer);
+	note_suspend("for_a_time", &cb, 1, &long_time);
+	note_state("state", cb);
+}
+
 static void ignored_signals(void)
 {
 	static struct waker waker;
@@ -572,6 +586,7 @@ const struct row rows_posix_state[] = {
 	ROW("aio_suspend ends with any of a long list", longer_lists),
 	ROW("aio_suspend of one request that is listed often", with_duplicates),
 	ROW("aio_suspend ends when a handler has run", interrupted),
+	ROW("aio_suspend continues after the process was stopped", stopped),
 	ROW_DIFFERS("aio_suspend after a handler with SA_RESTART has run",
 		    interrupted_restarting, differs_posix_restart,
 		    { "forever=0", "forever=EINTR" }),

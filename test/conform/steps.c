@@ -300,7 +300,8 @@ void *pages_of(size_t nbytes, int prot)
 	return mem;
 }
 
-void wait_asleep(pid_t task)
+/* Waits until the task is in this state of proc_pid_stat(5). */
+static void wait_state(pid_t task, char wanted)
 {
 	char path[64], text[512], *state;
 	ssize_t len;
@@ -320,7 +321,20 @@ void wait_asleep(pid_t task)
 		state = strrchr(text, ')');
 		if (!state)
 			_exit(1);
-	} while (strncmp(state, ") S", 3) != 0);
+	} while (state[2] != wanted);
+}
+
+void wait_asleep(pid_t task)
+{
+	wait_state(task, 'S');
+}
+
+void stop_and_continue(pid_t pid)
+{
+	wait_asleep(pid);
+	kill(pid, SIGSTOP);
+	wait_state(pid, 'T');
+	kill(pid, SIGCONT);
 }
 
 static bool is_asleep(const char *tid)
