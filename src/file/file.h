@@ -101,6 +101,9 @@ enum {
 	UAIO_FILE_F_STREAM = 1u << 17, /* a stream: has no file position */
 	UAIO_FILE_F_SOCK_STREAM = 1u << 18,
 	UAIO_FILE_F_EPOLL = 1u << 19,
+	/* no stream, but pread() (or pwrite()) fails with ESPIPE */
+	UAIO_FILE_F_NO_PREAD = 1u << 20,
+	UAIO_FILE_F_NO_PWRITE = 1u << 21,
 };
 
 /*

@@ -236,6 +236,22 @@ static uint32_t old_fashion_flags(int fd, uint32_t flags)
 	return none && knows_contradiction() ? none : 0;
 }
 
+/*
+ * Return: flags that tell which requests the file accepts only at its own position. This
+ * is possible for a file on FUSE or of the kernel (/proc). The kernel checks this
+ * first, and then calls no driver and no server, as there are no bytes to transfer.
+ */
+static uint32_t position_flags(int fd)
+{
+	uint32_t flags = 0;
+
+	if (sys_preadv(fd, NULL, 0, 0) == -ESPIPE)
+		flags |= UAIO_FILE_F_NO_PREAD;
+	if (sys_pwritev(fd, NULL, 0, 0) == -ESPIPE)
+		flags |= UAIO_FILE_F_NO_PWRITE;
+	return flags;
+}
+
 static void put_path(const char *directory, int fd,
 		     char ret_path[UAIO_FD_PATH_BYTES])
 {
@@ -420,9 +436,10 @@ static void inspect_regular(int fd, const struct stat *st, bool is_direct,
 	else if (is_memory_fs(type))
 		ret_facts->kind = UAIO_KIND_MEMORY;
 	else if (!is_on_disk && is_remote_fs(type))
-		ret_facts->flags |= UAIO_FILE_F_REMOTE;
+		ret_facts->flags |= UAIO_FILE_F_REMOTE | position_flags(fd);
 	else if (is_kernel_fs(type) && !S_ISDIR(st->st_mode))
-		ret_facts->flags |= old_fashion_flags(fd, ret_facts->flags);
+		ret_facts->flags |= old_fashion_flags(fd, ret_facts->flags) |
+				    position_flags(fd);
 	ret_facts->has_inode = true;
 	ret_facts->dev = is_blockdev ? UINT64_MAX : st->st_dev;
 	ret_facts->ino = is_blockdev ? st->st_rdev : st->st_ino;

@@ -139,6 +139,39 @@ static void what_is_no_eventfd_is_not_taken_for_one(void **state)
 		assert_int_equal(flags_of(ring), OLD);
 }
 
+static bool refuse_offset_of_read(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	*ret_res = -ESPIPE;
+	return nr == SYS_preadv;
+}
+
+static uint32_t position_flags_of(const char *path, int open_flags)
+{
+	int fd = open(path, open_flags | O_CLOEXEC);
+	struct uaio_fd_facts facts = { 0 };
+
+	assert_true(fd >= 0);
+	assert_int_equal(uaio_inspect(fd, &facts), 0);
+	unit_close(fd);
+	return facts.flags & (UAIO_FILE_F_NO_PREAD | UAIO_FILE_F_NO_PWRITE);
+}
+
+static void files_that_take_no_offset_are_known(void **state)
+{
+	static const char text[] = "/proc/self/status";
+	static const char name[] = "/proc/self/comm", self[] = "/proc/self/exe";
+
+	(void)state;
+	assert_int_equal(position_flags_of(self, O_RDONLY), 0);
+	assert_int_equal(position_flags_of("/proc/self/mem", O_RDWR), 0);
+	assert_int_equal(position_flags_of(name, O_RDWR),
+			 UAIO_FILE_F_NO_PWRITE);
+	unit_hook(refuse_offset_of_read);
+	assert_true(position_flags_of(text, O_RDONLY) & UAIO_FILE_F_NO_PREAD);
+	unit_hook(NULL);
+}
+
 static bool refuse_fstat(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
@@ -178,6 +211,7 @@ int main(void)
 		UNIT_TEST(a_full_eventfd_is_known_by_its_name),
 		UNIT_TEST(an_eventfd_keeps_its_count),
 		UNIT_TEST(what_is_no_eventfd_is_not_taken_for_one),
+		UNIT_TEST(files_that_take_no_offset_are_known),
 		UNIT_TEST(want_of_memory_is_no_closed_descriptor),
 	};
 

@@ -50,12 +50,17 @@ static int refuse(struct aiocb *aiocb, int error)
 }
 
 /*
- * Execute a request of 0 bytes by pread() or pwrite(). These check the file even if
- * there is nothing to transfer; preadv() and pwritev() would not check it.
+ * Execute a request of 0 bytes by pread() or pwrite(), or by read() or write() if it is at
+ * the file's own position. These check the file even if there is nothing to transfer;
+ * preadv() and pwritev() would not check it.
  * Return: the result.
  */
 static int try_nothing(const struct uaio_sqe *sqe)
 {
+	if (unlikely(sqe->off == UAIO_OFF_POSITION))
+		return (int)(sqe->op == UAIO_OP_READ
+				     ? sys_read(sqe->fd, sqe->buf, 0)
+				     : sys_write(sqe->fd, sqe->buf, 0));
 	return (int)(sqe->op == UAIO_OP_READ
 			     ? sys_pread(sqe->fd, sqe->buf, 0, sqe->off)
 			     : sys_pwrite(sqe->fd, sqe->buf, 0, sqe->off));
@@ -80,6 +85,19 @@ static void cut_bytes(struct uaio_sqe *sqe)
 }
 
 /*
+ * Return: whether the file refuses the request's offset (ESPIPE). glibc then calls read()
+ * or write(), which ignore the offset.
+ */
+static bool is_at_position(uint32_t file_flags, const struct uaio_sqe *sqe)
+{
+	return unlikely(file_flags &
+			(UAIO_FILE_F_NO_PREAD | UAIO_FILE_F_NO_PWRITE)) &&
+	       is_of_bytes(sqe) &&
+	       file_flags & (sqe->op == UAIO_OP_READ ? UAIO_FILE_F_NO_PREAD
+						     : UAIO_FILE_F_NO_PWRITE);
+}
+
+/*
  * Submit a request for a file.
  * Return: IS_SUBMITTED; -EAGAIN: resources are lacking, so the request is refused; any
  * other value: the request is complete with this result.
@@ -95,6 +113,8 @@ add_to(struct uaio_batch *batch, struct uaio_file *file, uint32_t file_flags,
 {
 	int ret;
 
+	if (is_at_position(file_flags, sqe))
+		sqe->off = UAIO_OFF_POSITION;
 	/* A stream (socket or pipe) has no offset: ignore the client's offset. */
 	if (file_flags & UAIO_FILE_F_STREAM)
 		sqe->off = 0;

@@ -190,6 +190,17 @@ static const struct difference differs_locked = {
 		"stack for each library thread; kernel AIO maps a few KiB.",
 };
 
+static const struct difference differs_no_offset = {
+	.title = "Files without offsets refuse kernel AIO and io_uring",
+	.text = "A FUSE server may open a file with FOPEN_NONSEEKABLE or "
+		"FOPEN_STREAM. pread and pwrite then fail with ESPIPE, and so "
+		"do requests of kernel AIO and io_uring that have an offset; "
+		"the "
+		"kernel passes the offset to the server. POSIX AIO uses read "
+		"and "
+		"write instead, as glibc does.",
+};
+
 const struct difference differs_table_full = {
 	.title = "Some requests on streams need a free descriptor",
 	.text = "If the program closes a pipe or socket that a request waits "
@@ -688,7 +699,7 @@ const struct chapter chapters[] = {
 		  &differs_old_fashion, &differs_not_blocked,
 		  &differs_low_water, &differs_stream_held, &differs_time) },
 	{ "Other errors, and calls that succeed",
-	  CHAPTER(&differs_ring_file, &differs_locked,
+	  CHAPTER(&differs_ring_file, &differs_locked, &differs_no_offset,
 		  &differs_ring_personality, &differs_ring_futexes,
 		  &differs_ring_commands, &differs_ring_limited,
 		  &differs_ring_duplicate, &differs_ring_sent,
@@ -719,5 +730,6 @@ const struct difference *const *const not_shown =
 		&differs_stream_held, &differs_thread_signals, &differs_closing,
 		&differs_shutdown, &differs_handlers, &differs_realtime,
 		&differs_vfork, &differs_blocking_device, &differs_old_fashion,
-		&differs_unseen, &differs_locked, &differs_code,
-		&differs_posix_versions, &differs_posix_priority);
+		&differs_unseen, &differs_locked, &differs_no_offset,
+		&differs_code, &differs_posix_versions,
+		&differs_posix_priority);

@@ -492,6 +492,34 @@ static void errno_stays(void)
 	note("errno", errno);
 }
 
+/* pwrite() to this file of /proc fails with ESPIPE; write() changes the thread's name. */
+static void without_offsets(void)
+{
+	char name[32] = "";
+	int fd = open("/proc/self/comm", O_RDWR), only_write;
+	static const char *names[] = { "one", "two" };
+	struct aiocb *cbs[2];
+
+	REQUIRE(fd >= 0);
+	write_and_note("write", request(fd, "zero", 4, 0));
+	write_and_note("write_of_none", request(fd, "", 0, 0));
+	write_and_note("write", request(fd, "first", 5, 3));
+	close(fd);
+	only_write = open("/proc/self/comm", O_WRONLY);
+	for (int i = 0; i < 2; i++) {
+		cbs[i] = request(only_write, names[i], 3, 7);
+		REQUIRE(aio_write(cbs[i]) == 0);
+	}
+	for (int i = 0; i < 2; i++)
+		note_end("one_of_two", cbs[i]);
+	read_and_note("read_of_none", request(only_write, name, 0, 0));
+	fd = open("/proc/self/comm", O_RDONLY);
+	read_and_note("read", request(fd, name, sizeof(name) - 1, 0));
+	note_text("name", strtok(name, "\n") ?: "");
+	read_and_note("at_an_offset", request(fd, name, 1, 2));
+	write_and_note("write_of_reader", request(fd, "none", 4, 0));
+}
+
 static void duplicates(void)
 {
 	char *buf = pages_of(8192, PROT_READ | PROT_WRITE);
@@ -520,6 +548,7 @@ static const struct row others[] = {
 	ROW("aio_reads of a pipe take it in their order", in_order),
 	ROW("requests that succeed leave errno", errno_stays),
 	ROW("requests by a duplicate are on the same file", duplicates),
+	ROW("aio_write to a file that takes no offset", without_offsets),
 	NO_ROW,
 };
 
