@@ -2,7 +2,7 @@
 """The loader's variables, and where the library is found."""
 import os
 
-from harness import case, expect, main
+from harness import behind_mount, case, expect, main
 
 
 def loader_variables(outcome):
@@ -91,6 +91,45 @@ def _(tool):
     link = tool.path("uaio")
     os.symlink(tool.uaio, link)
     tool.exec(link, "run", tool.args.target).expect(out="libuaio.so.0\n")
+
+
+@case("a library that the loader would ignore is refused, and nothing runs")
+def _(tool):
+    uaio = tool.copy_tool("other")
+    library = tool.path("other/libuaio.so.0")
+    marker = tool.path("marker")
+    with open(library, "rb") as file:
+        whole = file.read()
+
+    def refuse(*words, before=()):
+        for verb in ("run", "trace", "check"):
+            options = ["-o", "/dev/null"] if verb == "trace" else []
+            outcome = tool.exec(*before, uaio, verb, *options, "--", "mkdir", marker)
+            expect(outcome.status, 2, outcome.story)
+            for word in (f"{os.path.realpath(library)} cannot be loaded: ", *words):
+                expect(word in outcome.err, True, outcome.story)
+        expect(os.path.exists(marker), False, "the command ran")
+
+    for text in (b"", b"junk\n" * 1000, whole[:100], whole[:4096], whole[:len(whole) // 2]):
+        with open(library, "wb") as file:
+            file.write(text)
+        refuse("damaged", "run make")
+    with open(library, "wb") as file:
+        file.write(whole)
+    tool.exec(uaio, "run", "true").expect()
+    folder = tool.path("other")
+    refuse("not permitted", "noexec", before=behind_mount(
+        "--bind", folder, folder, "&& mount -o remount,bind,noexec", folder,
+        "&& mount --bind", tool.uaio, f"{folder}/uaio"))
+
+
+@case("a library that the user may not read is refused with that cause")
+def _(tool):
+    uaio = tool.copy_tool("other")
+    os.chmod(tool.path("other/libuaio.so.0"), 0)
+    before = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    tool.exec(*before, uaio, "run", "true").expect_refusal(
+        2, "other/libuaio.so.0: Permission denied")
 
 
 main()

@@ -117,6 +117,17 @@ def build(tool, name, text, *flags, compiler="cc"):
     return program
 
 
+def behind_mount(*mount):
+    """Return: the words before a command that runs where mount(8) has mounted this.
+    Skips if this user may not mount."""
+    others = [] if os.getuid() == 0 else ["--map-root-user"]
+    words = ["unshare", "--mount", *others, "sh", "-c", 'mount %s && exec "$@"' % " ".join(mount),
+             "sh"]
+    if subprocess.run([*words, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        raise Skip("this user may not mount")
+    return words
+
+
 def _guard(parent_lives, scratch):
     """Removes scratch when the other end of the pipe is closed."""
     os.setsid()  # what kills the test and its group leaves this one

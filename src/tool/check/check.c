@@ -461,10 +461,10 @@ static void say_missing(const char *dir)
 	char path[PATH_MAX + sizeof(UAIO_CHECK_LIBRARY)];
 
 	(void)snprintf(path, sizeof(path), "%s/" UAIO_CHECK_LIBRARY, dir);
-	if (access(path, R_OK))
+	if (uaio_library_try(path))
 		uaio_diag(0,
-			  "check: %s is not there: memory that is freed in "
-			  "flight is not seen",
+			  "check: %s is not there, or cannot be loaded: memory "
+			  "that is freed in flight is not seen",
 			  path);
 }
 

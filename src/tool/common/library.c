@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "tool/common/library.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "tool/common/image.h"
@@ -39,6 +42,12 @@ static int diag_not_found(const struct places *places)
 {
 	char list[MAX_PLACES * (PATH_MAX + 4)] = "", *end = list;
 
+	for (int i = 0; i < places->nr; i++)
+		if (!has_library(places->dirs[i]) && errno == EACCES)
+			return uaio_diag(EXIT_REFUSED,
+					 "%s/" UAIO_LIBRARY
+					 ": %s: let this user read it",
+					 places->dirs[i], strerror(EACCES));
 	for (int i = 0; i < places->nr; i++)
 		end += sprintf(end, "%s%s", i ? ", " : "", places->dirs[i]);
 	return uaio_diag(EXIT_REFUSED, UAIO_LIBRARY " is not in %s: run make",
@@ -119,4 +128,54 @@ int uaio_library_find(char ret_dir[PATH_MAX])
 			"path with a space, ':', ';' or '$': move it elsewhere",
 			ret_dir);
 	return 0;
+}
+
+/* Return: 0 if the kernel lets this process execute the file's code; else -errno. */
+static int try_code(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	void *code;
+
+	if (fd < 0)
+		return -errno;
+	code = mmap(NULL, 1, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	(void)close(fd);
+	if (code == MAP_FAILED)
+		return -errno;
+	(void)munmap(code, 1);
+	return 0;
+}
+
+int uaio_library_try(const char *path)
+{
+	struct uaio_image image;
+	int r = uaio_image_open(path, &image);
+
+	if (r)
+		return r;
+	uaio_image_close(&image);
+	return try_code(path);
+}
+
+int uaio_library_check(const char *dir)
+{
+	char path[PATH_MAX + sizeof(UAIO_LIBRARY)];
+	int r;
+
+	(void)snprintf(path, sizeof(path), "%s/" UAIO_LIBRARY, dir);
+	r = uaio_library_try(path);
+	if (!r)
+		return 0;
+	if (r == -ENOEXEC)
+		return uaio_diag(EXIT_REFUSED,
+				 "%s cannot be loaded: it is damaged, or for "
+				 "another processor: install it again, or run "
+				 "make",
+				 path);
+	return uaio_diag(EXIT_REFUSED, "%s cannot be loaded: %s%s", path,
+			 strerror(-r),
+			 r == -EPERM || r == -EACCES
+				 ? ": put it on a file system that is not "
+				   "mounted noexec"
+				 : "");
 }

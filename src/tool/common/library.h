@@ -34,6 +34,20 @@
 int uaio_library_find(char ret_dir[PATH_MAX]);
 
 /*
+ * Examine the library in @dir. The loader ignores a library that it cannot load, and
+ * runs the program without it.
+ *
+ * Return: 0, or the exit status after a message.
+ */
+int uaio_library_check(const char *dir);
+
+/*
+ * Return: 0 if the loader can load the library @path, as far as its file shows; else
+ * -errno, which is -ENOEXEC if the file is damaged.
+ */
+int uaio_library_try(const char *path);
+
+/*
  * Return: whether the library was built for musl, so that only musl programs can load
  * it. The answer is no if this command was built for glibc, because both are built
  * together.

@@ -524,6 +524,8 @@ int uaio_run_main(int argc, char **argv)
 		status = settle_files(&settings);
 	if (!status)
 		status = uaio_library_find(dir);
+	if (!status)
+		status = uaio_library_check(dir);
 	if (!status) {
 		uaio_suggest(argv[0], settings.before, hint);
 		status = uaio_search_hinted(argv[0], hint, path);
