@@ -369,7 +369,11 @@ static void append(const struct text *text)
 
 	(void)snprintf(path, sizeof(path), "%s/%d", uaio_check_directory,
 		       sys_getpid());
-	(void)uaio_append(path, text->buf, text->len);
+	if (likely(uaio_append(path, text->buf, text->len) == 0))
+		return;
+	(void)snprintf(path, sizeof(path), "%s/" UAIO_CHECK_WHOLE,
+		       uaio_check_directory);
+	(void)sys_unlinkat(AT_FDCWD, path, 0);
 }
 
 /*

@@ -33,6 +33,12 @@
 #define UAIO_CHECK_VARIABLE "UAIO_CHECK"
 
 /*
+ * A file in the directory that UAIO_CHECK names. A process that cannot write a report
+ * removes this file, as that needs no room.
+ */
+#define UAIO_CHECK_WHOLE "whole"
+
+/*
  * If this environment variable is set, the library also reports hints (check/hint.h).
  */
 #define UAIO_CHECK_HINTS_VARIABLE "UAIO_CHECK_HINTS"

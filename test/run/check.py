@@ -8,12 +8,13 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import shutil
 import signal
 import subprocess
 
-from harness import TIMEOUT_S, Skip, build, case, environment, expect, main
+from harness import TIMEOUT_S, Skip, behind_mount, build, case, environment, expect, main
 
 SUMMARY = "begun\\nsummary\\trequests 3\\tchecked 2\\tby none\\n"
 
@@ -474,6 +475,59 @@ def _(tool):
         expect(told, names, f"{section} of the manual")
     expect(re.findall(r"^### ([a-z-]+)$", text("doc/check.md"), re.M), kinds + hints,
            "kinds of doc/check.md")
+
+
+@case("a command whose reports cannot be written is not run")
+def _(tool):
+    folder = tool.path("folder")
+    os.mkdir(folder)
+    program = os.path.join(tool.args.bugs, "aio-read-freed")
+    marker = tool.path("marker")
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+    for options in ([], ["--verbose"], ["--seeds=2"]):
+        check = [tool.uaio, "check", *options, "--", "sh", "-c", f"mkdir {marker}; {program}"]
+        for words, before, error in (
+                (["-t", "tmpfs", "-o", "size=4k", "none", folder], [], "No space left"),
+                (["-t", "tmpfs", "-o", "nr_inodes=2", "none", folder], [], "No space left"),
+                (["-t", "tmpfs", "none", "/proc"], [], "mount /proc")):
+            tool.exec(*behind_mount(*words), *before, *check, env={"TMPDIR": folder}
+                      ).expect_refusal(2, folder, error)
+        tool.exec(*check, env={"TMPDIR": folder}, preexec_fn=limit).expect_refusal(
+            2, folder, "File too large: raise ulimit -f")
+    expect(os.path.exists(marker), False, "the command ran")
+
+
+@case("a report that could not be written is told of, and is no success")
+def _(tool):
+    program = os.path.join(tool.args.bugs, "aio-read-freed")
+    for options in ([], ["--verbose"], ["--seeds=2"]):
+        outcome = tool.exec(
+            tool.uaio, "check", *options, "--", "sh", "-c", f"ulimit -f 0; exec {program}")
+        expect_words(outcome.expect(2, out=None, err=None), "a process could not write a report")
+        expect("no error" in outcome.err, False, outcome.story)
+
+
+@case("a low limit of file sizes ends neither the command nor uaio check")
+def _(tool):
+    size = 8192
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    # The reports on standard error are longer than the limit.
+    reports = "".join(write(report(offset=0x100 + i), pid=1000 + i) for i in range(20))
+    path = tool.path("reports")
+    outcome = check(tool, reports + "exit 3", "-o", path, preexec_fn=limit)
+    expect_words(outcome.expect(99, err=None), "check: cannot write: File too large",
+                 "20 errors at 20 places")
+    expect(os.path.getsize(path), size, "bytes in it")
+    check(tool, write(SUMMARY) + "exit 3", preexec_fn=limit).expect(3, err=None)
+    outcome = check(tool, "true", "--verbose")
+    expect_words(outcome.expect(err=None), "nothing was checked")
+    expect("no error" in outcome.err, False, outcome.story)
 
 
 main()

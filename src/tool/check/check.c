@@ -418,7 +418,8 @@ static void say_suppressed(void)
 	}
 }
 
-static void say_sums(const struct uaio_check_sums *sums)
+static void say_sums(const struct uaio_check_run *run,
+		     const struct uaio_check_sums *sums)
 {
 	uaio_diag(0,
 		  "check: %" PRIu64 " request%s of %" PRIu64
@@ -427,7 +428,9 @@ static void say_sums(const struct uaio_check_sums *sums)
 		  sums->nr_requests, plural(sums->nr_requests),
 		  sums->nr_processes, sums->nr_processes == 1 ? "" : "es",
 		  sums->nr_checked, *sums->checkers ? sums->checkers : "none",
-		  check.nr_errors ? "" : "; no error");
+		  check.nr_errors || run->has_lost || !sums->nr_processes
+			  ? ""
+			  : "; no error");
 	if (sums->nr_processes > sums->nr_ended)
 		uaio_diag(0,
 			  "check: %" PRIu64 " of them ended by a signal or "
@@ -448,9 +451,9 @@ static void say_end(const struct uaio_check_run *run,
 		uaio_diag(0, "check: the command has ended; processes of it "
 			     "run on, unchecked");
 	if (check.is_verbose)
-		say_sums(sums);
-	else if (!sums->nr_processes && !check.nr_errors && !check.nr_hints &&
-		 !check.nr_suppressed)
+		say_sums(run, sums);
+	if (!sums->nr_processes && !check.nr_errors && !check.nr_hints &&
+	    !check.nr_suppressed && !run->has_lost)
 		uaio_diag(0, "check: nothing was checked: no process said that "
 			     "it made a request (uaio doctor COMMAND says "
 			     "what can be served)");
@@ -487,7 +490,7 @@ static int run_once(char **argv, int *ret_status)
 	uaio_check_remove(run.dir);
 	say_end(&run, &files.sums);
 	*ret_status = run.status;
-	return 0;
+	return run.has_lost && !check.nr_errors ? EXIT_REFUSED : 0;
 }
 
 static int run_seeds(char **argv, int *ret_status, bool *ret_has_failed)
@@ -517,6 +520,7 @@ int uaio_check_main(int argc, char **argv)
 	if (read_flags(argc, argv, &status) < 0)
 		return status;
 	argv += optind;
+	uaio_check_ignore_xfsz();
 	status = take_variable();
 	if (!status)
 		status = uaio_library_find(dir);

@@ -271,10 +271,18 @@ struct uaio_check_run {
 	/* the command was not executed; a message has said why */
 	bool is_refused;
 	bool leaves_some; /* some processes of the command have not ended */
-	bool is_late;     /* the tool killed the command at its time limit */
+	/* a process could not write a report; a message has said so */
+	bool has_lost;
+	bool is_late; /* the tool killed the command at its time limit */
 	/* the last terminating signal that the tool received; 0: none */
 	int stopped_by;
 };
+
+/*
+ * From now on a write beyond the limit of `ulimit -f` fails, and does not end the tool.
+ * Call this once, before uaio_check_follow().
+ */
+void uaio_check_ignore_xfsz(void);
 
 /*
  * Create the directory for reports, and run the command. Until the command has ended,

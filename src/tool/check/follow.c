@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/calls.h"
 #include "options/variables.h"
 #include "tool/common/children.h"
 #include "tool/tool.h"
@@ -41,6 +42,14 @@ struct command {
 	bool has_ended;
 	int status; /* status, as from waitpid() */
 };
+
+/* how SIGXFSZ was handled before, as the command inherits this */
+static void (*before_xfsz)(int);
+
+void uaio_check_ignore_xfsz(void)
+{
+	before_xfsz = signal(SIGXFSZ, SIG_IGN);
+}
 
 static bool is_apart(const struct command *command)
 {
@@ -71,7 +80,7 @@ static void block_signals(struct before *ret_before)
 {
 	static const int left[] = {
 		SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGKILL, SIGSEGV,
-		SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,  SIGABRT,
+		SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,  SIGABRT, SIGXFSZ,
 	};
 	struct sigaction wait = { .sa_handler = SIG_DFL };
 	sigset_t blocked;
@@ -169,6 +178,71 @@ static bool reap(struct command *command)
 }
 
 /*
+ * Create the file for the reports of this process, with room for some reports. The
+ * command keeps the process id, and so appends to this file.
+ * Return: 0 or -errno.
+ */
+static int make_report_file(const char *dir)
+{
+	enum { ROOM = 1 << 16 };
+	char path[96];
+	int fd, r;
+
+	(void)snprintf(path, sizeof(path), "%s/%d", dir, (int)getpid());
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	r = write(fd, "\n", 1) < 0 ||
+			    (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, ROOM) < 0 &&
+			     (errno == ENOSPC || errno == EDQUOT))
+		    ? -errno
+		    : 0;
+	(void)close(fd);
+	return r;
+}
+
+/*
+ * Without /proc the library does not know whether a filter would kill the process for
+ * an open(2), and so opens no file (base/calls.h, I2).
+ */
+static bool may_open_files(void)
+{
+	const char *word = getenv(UAIO_CALLS_VARIABLE);
+
+	return uaio_calls_nr_filters() >= 0 || (word && !strcmp(word, "all"));
+}
+
+/*
+ * Prepare the directory `dir` for the command, which this process is about to execute.
+ * Return: 0, or the exit status after a message.
+ */
+static int prepare(const char *dir)
+{
+	int tells = uaio_check_tell_valgrind(dir), r = make_report_file(dir);
+
+	(void)signal(SIGXFSZ, before_xfsz);
+	if (r < 0)
+		return uaio_diag(EXIT_REFUSED,
+				 "check: cannot write reports to %s: %s: %s",
+				 dir, strerror(-r),
+				 r == -EFBIG ? "raise ulimit -f"
+					     : "set TMPDIR to a directory that "
+					       "has room");
+	if (tells < 0)
+		(void)uaio_diag(0,
+				"check: cannot write what valgrind is not to "
+				"report: %s",
+				strerror(-tells));
+	if (!may_open_files())
+		return uaio_diag(EXIT_REFUSED,
+				 "check: the library would write no report to "
+				 "%s, as it cannot tell which system calls are "
+				 "allowed: mount /proc, or set UAIO_CALLS=all",
+				 dir);
+	return 0;
+}
+
+/*
  * Execute the command in this process.
  * Return: the exit status, only on failure.
  */
@@ -179,6 +253,7 @@ static int become(char **argv, const char *dir,
 	static char fault[] = "--fault", end[] = "--";
 	size_t nr = 0, front = 0;
 	char **args;
+	int r;
 
 	while (argv[nr])
 		nr++;
@@ -187,9 +262,9 @@ static int become(char **argv, const char *dir,
 	    (how->has_hints ? setenv(UAIO_CHECK_HINTS_VARIABLE, "1", 1)
 			    : unsetenv(UAIO_CHECK_HINTS_VARIABLE)))
 		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
-	if (uaio_check_tell_valgrind(dir) < 0)
-		(void)uaio_diag(0, "check: cannot write what valgrind is not "
-				   "to report");
+	r = prepare(dir);
+	if (r)
+		return r;
 	args[front++] = run;
 	args[front++] = always;
 	if (how->faults && *how->faults) {
@@ -229,6 +304,14 @@ static void follow(struct command *command, struct uaio_check_files *files,
 		nr_periods += command->has_ended;
 	}
 	uaio_check_files_read(files, true);
+	if (faccessat(dirfd(files->dir), UAIO_CHECK_WHOLE, F_OK, 0) < 0) {
+		run->has_lost = true;
+		(void)uaio_diag(0,
+				"check: a process could not write a report to "
+				"%s, and errors may be missing: is there room, "
+				"and does ulimit -f allow it?",
+				run->dir);
+	}
 	run->leaves_some = has_more;
 	if (has_more && is_apart(command))
 		(void)kill(-command->pid, SIGKILL);
@@ -277,6 +360,15 @@ static int set_apart(int output)
 		       : 0;
 }
 
+/* Create the file that a process removes if it cannot write a report. */
+static int make_whole(const struct uaio_check_files *files)
+{
+	int fd = openat(dirfd(files->dir), UAIO_CHECK_WHOLE,
+			O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : close(fd);
+}
+
 static int start(struct command *command, char **argv, const char *dir,
 		 const struct before *before, int *refused)
 {
@@ -312,6 +404,8 @@ int uaio_check_follow(struct uaio_check_run *ret_run,
 	if (!r) {
 		block_signals(&before);
 		r = uaio_check_files_open(files, ret_run->dir);
+		if (!r)
+			r = make_whole(files);
 		prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 		if (!r)
 			r = start(&command, argv, ret_run->dir, &before,

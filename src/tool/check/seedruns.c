@@ -161,6 +161,8 @@ static int run(void *arg, const char *faults, int64_t limit_ns,
 	uaio_check_remove(done.dir);
 	if (status)
 		return uaio_diag(EXIT_REFUSED, "check: %s", strerror(-status));
+	if (done.has_lost)
+		return EXIT_REFUSED;
 	if (faults)
 		ret->output = read_output(runs->output);
 	/*

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { VECTORS = 1024 }; /* maximum number of iovecs in a call */
 
@@ -90,6 +91,7 @@ static int write_file(const char *path)
 {
 	FILE *to = fopen(path, "we");
 	char number[16];
+	int r;
 
 	if (!to)
 		return -errno;
@@ -101,7 +103,12 @@ static int write_file(const char *path)
 			(void)snprintf(number, sizeof(number), "%u", nr);
 			print(to, vectors[i], number, "])");
 		}
-	return fclose(to) ? -errno : 0;
+	if (fclose(to) == 0)
+		return 0;
+	/* Leave the room to the reports. */
+	r = -errno;
+	(void)unlink(path);
+	return r;
 }
 
 int uaio_check_tell_valgrind(const char *dir)
