@@ -4,6 +4,7 @@
  *
  * Tested by test/run/options.py.
  */
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,6 +114,24 @@ static int run_command(int argc, char **argv)
 	return command->main(argc, argv);
 }
 
+/*
+ * Write what is left of the standard output.
+ * Return: status; or, after a message, the status for an output that was not written.
+ */
+static int end_output(int status)
+{
+	/* If an earlier write failed, errno may be that of a later call. */
+	bool has_failed = ferror(stdout);
+
+	if (fflush(stdout))
+		return uaio_diag(EXIT_REFUSED,
+				 "cannot write the standard output: %s",
+				 strerror(errno));
+	return has_failed ? uaio_diag(EXIT_REFUSED,
+				      "cannot write the standard output")
+			  : status;
+}
+
 static int help_main(int argc, char **argv)
 {
 	if (argc > 1 && find_command(argv[1]) != find_command("help"))
@@ -137,10 +156,10 @@ int main(int argc, char **argv, char **envp)
 		return EXIT_REFUSED;
 	}
 	if (is_one_of(argv[1], "-h", "--help"))
-		return help_main(1, argv);
+		return end_output(help_main(1, argv));
 	if (is_one_of(argv[1], "-V", "--version")) {
 		uaio_version_print();
-		return EXIT_SUCCESS;
+		return end_output(EXIT_SUCCESS);
 	}
-	return run_command(argc - 1, argv + 1);
+	return end_output(run_command(argc - 1, argv + 1));
 }

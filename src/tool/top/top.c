@@ -70,9 +70,12 @@ static int print_tables(struct uaio_top *top)
 		if (uaio_top_sample(top) < 0)
 			return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
 		print_table(top);
-		if (fflush(stdout))
+		if (fflush(stdout)) {
+			/* Otherwise main() would print a second message. */
+			clearerr(stdout);
 			return uaio_diag(EXIT_REFUSED, "top: %s",
 					 strerror(errno));
+		}
 	}
 	return status;
 }
