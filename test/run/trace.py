@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -260,6 +261,15 @@ def _(tool):
         tool.exec(tool.uaio, "trace", *arguments).expect_refusal(2, *words)
     expect("usage:" in tool.exec(tool.uaio, "trace", "--help").expect().out,
            True, "usage")
+
+
+@case("a low limit of file sizes is told of, and ends neither the tool nor the command")
+def _(tool):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+
+    tool.exec(tool.uaio, "trace", "-o", tool.path("lines"), "--", "true", preexec_fn=limit
+              ).expect_refusal(2, "File too large: raise ulimit -f")
 
 
 main()

@@ -375,6 +375,12 @@ static void judge_door(const struct uaio_machine *machine,
 			  signal ? strsignal(signal)
 				 : uaio_error_name(served->doors[id].error));
 	finding->error = served->doors[id].error;
+	if (machine->fsize.rlim_cur != RLIM_INFINITY &&
+	    (signal == SIGXFSZ || finding->error == ENOMEM)) {
+		uaio_finding_fix(finding, "limit",
+				 "raise ulimit -f, or free memory");
+		return;
+	}
 	uaio_finding_fix(finding, machine->nr_filters > 0 ? "seccomp" : "other",
 			 "allow the calls that doc/sandboxes.md names "
 			 "as needed, and for io_uring memfd_create");

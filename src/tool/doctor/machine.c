@@ -109,6 +109,7 @@ static void read_limits(struct uaio_machine *machine)
 	(void)getrlimit(RLIMIT_MEMLOCK, &machine->memlock);
 	(void)getrlimit(RLIMIT_NOFILE, &machine->nofile);
 	(void)getrlimit(RLIMIT_NPROC, &machine->nproc);
+	(void)getrlimit(RLIMIT_FSIZE, &machine->fsize);
 	machine->is_memlock_exempt = has_capability(CAP_IPC_LOCK);
 	machine->is_nproc_exempt = getuid() == 0 ||
 				   has_capability(CAP_SYS_RESOURCE) ||

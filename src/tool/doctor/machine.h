@@ -144,7 +144,7 @@ struct uaio_machine {
 	bool may_ring_when_1;
 
 	/* Limits. */
-	struct rlimit memlock, nofile, nproc;
+	struct rlimit memlock, nofile, nproc, fsize;
 	bool is_memlock_exempt;
 	bool is_nproc_exempt;
 	long long nr_open_files;

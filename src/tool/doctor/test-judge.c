@@ -24,6 +24,7 @@ static struct uaio_machine good(void)
 		.memlock = { RLIM_INFINITY, RLIM_INFINITY },
 		.nofile = { 1024, 1024 },
 		.nproc = { 10000, 10000 },
+		.fsize = { RLIM_INFINITY, RLIM_INFINITY },
 		.nr_open_files = 3,
 		.pids_max = LLONG_MAX,
 		.memory_max = LLONG_MAX,
@@ -264,6 +265,18 @@ static void test_without_a_child_nothing_is_known(void **state)
 	expect(&machine, "library", UAIO_FAIL, "limit", "no child");
 }
 
+static void test_a_limit_of_file_sizes_is_no_filter(void **state)
+{
+	struct uaio_machine machine = good();
+
+	(void)state;
+	machine.served.doors[UAIO_SERVED_URING].is_served = 0;
+	machine.served.doors[UAIO_SERVED_URING].error = ENOMEM;
+	expect(&machine, "io_uring", UAIO_FAIL, "other", "ENOMEM");
+	machine.fsize.rlim_cur = 4096;
+	expect(&machine, "io_uring", UAIO_FAIL, "limit", "ENOMEM");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -276,6 +289,7 @@ int main(void)
 		cmocka_unit_test(test_what_executes_direct_io),
 		cmocka_unit_test(test_who_serves_as_the_environment_sets),
 		cmocka_unit_test(test_without_a_child_nothing_is_known),
+		cmocka_unit_test(test_a_limit_of_file_sizes_is_no_filter),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,6 +56,9 @@ static struct {
 
 static uint32_t is_stopped; /* atomic */
 
+/* how SIGXFSZ was handled before, as the command inherits this */
+static void (*before_xfsz)(int);
+
 static void stop(int signal_number)
 {
 	(void)signal_number;
@@ -390,8 +393,11 @@ static int follow_command(int argc, char **argv)
 
 	if (fd < 0)
 		return uaio_diag(EXIT_REFUSED,
-				 "trace: no memory for a ring: %s",
-				 strerror(-fd));
+				 "trace: cannot make the ring of records: %s%s",
+				 strerror(-fd),
+				 fd == -EFBIG    ? ": raise ulimit -f"
+				 : fd == -ENOENT ? ": mount /proc"
+						 : "");
 	uaio_trace_begin();
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	/*
@@ -407,6 +413,7 @@ static int follow_command(int argc, char **argv)
 		return uaio_diag(EXIT_REFUSED, "trace: %s", strerror(errno));
 	if (command == 0) {
 		signal(SIGPIPE, SIG_DFL);
+		signal(SIGXFSZ, before_xfsz);
 		exit(run(argv + optind, argc - optind, fd));
 	}
 	status = follow(ring, command);
@@ -423,5 +430,7 @@ int uaio_trace_main(int argc, char **argv)
 	status = open_output();
 	if (status)
 		return status;
+	/* A write beyond the limit of `ulimit -f` shall only fail. */
+	before_xfsz = signal(SIGXFSZ, SIG_IGN);
 	return trace.nr_pids ? follow_processes() : follow_command(argc, argv);
 }
