@@ -93,12 +93,15 @@ void uaio_report_say(const char *line)
 
 static int append(const char *path, const struct uaio_text *text)
 {
-	int fd = sys_openat(AT_FDCWD, path,
-			    O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	/* O_NONBLOCK: if the file is a FIFO that nobody reads, do not wait. */
+	int fd = sys_openat(
+		AT_FDCWD, path,
+		O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
 	ssize_t written;
 
 	if (fd < 0)
 		return fd;
+	(void)sys_fcntl(fd, F_SETFL, O_APPEND);
 	written = uaio_append_exceeds(fd, text->len)
 			  ? -EFBIG
 			  : uaio_write_text(fd, text->buf, text->len);

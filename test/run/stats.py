@@ -332,4 +332,24 @@ def _(tool):
     expect(os.path.getsize(path), size, "bytes in it")
 
 
+@case("statistics for a FIFO wait for no reader, and one that is there gets them")
+def _(tool):
+    path = tool.path("fifo")
+    os.mkfifo(path)
+    for option in ("--stats", "--stats-json"):
+        tool.run(f"{option}={path}", "--", tool.args.client).expect(
+            err=f"uaio: cannot write statistics to {path}: No such device or address\n")
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        tool.run(f"{option}={path}", "--", tool.args.client).expect()
+        said = os.read(reader, 1 << 16).decode()
+        os.close(reader)
+        expect("run-client" in said, True, said)
+
+
+@case("a file of statistics that a variable names is refused with that name")
+def _(tool):
+    tool.run("true", env={"UAIO_STATS": "/nonexistent/x"}).expect_refusal(
+        2, "UAIO_STATS=/nonexistent/x: No such file")
+
+
 main()

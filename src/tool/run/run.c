@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/calls.h"
@@ -281,6 +282,25 @@ static int read_flags(int argc, char **argv, struct settings *settings,
 
 /* Running */
 
+/* Return: 0 if the file can be written; else -errno. A missing file is created. */
+static int try_file(const char *path)
+{
+	struct stat st;
+	int fd;
+
+	/*
+	 * Do not open a FIFO: that waits for a reader, and the reader would see the end
+	 * of the file.
+	 */
+	if (stat(path, &st) == 0 && S_ISFIFO(st.st_mode))
+		return eaccess(path, W_OK) < 0 ? -errno : 0;
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
 /*
  * Make the path of an option's file absolute, because the command and its children may
  * change their working directory. Check that the file can be written.
@@ -290,7 +310,8 @@ static int settle_file(struct settings *settings, int id)
 	static char paths[UAIO_NR_OPTIONS][UAIO_OPTION_PATH_MAX];
 	char path[UAIO_OPTION_PATH_MAX];
 	const char *text = settings->texts[id];
-	int fd;
+	bool is_variable = text == getenv(uaio_options[id].variable);
+	int r;
 
 	uaio_option_absolute(&uaio_options[id], text, paths[id]);
 	if (!strcmp(paths[id], "-"))
@@ -299,11 +320,13 @@ static int settle_file(struct settings *settings, int id)
 		return uaio_diag(EXIT_REFUSED, "--%s: the path is too long",
 				 uaio_options[id].name);
 	settings->texts[id] = paths[id];
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return uaio_diag(EXIT_REFUSED, "--%s=%s: %s",
-				 uaio_options[id].name, text, strerror(errno));
-	close(fd);
+	r = try_file(path);
+	if (r < 0)
+		return uaio_diag(EXIT_REFUSED, "%s%s=%s: %s",
+				 is_variable ? "" : "--",
+				 is_variable ? uaio_options[id].variable
+					     : uaio_options[id].name,
+				 text, strerror(-r));
 	return 0;
 }
 
