@@ -250,4 +250,12 @@ def _(tool):
                   "true").expect_refusal(2, "effective id", "real")
 
 
+@case("a script whose first line names no interpreter is run by the shell")
+def _(tool):
+    for line in ("#!", "#! ", "#! \t "):
+        script = tool.write("script", f"{line}\necho said by {tool.scratch}\n")
+        for options in ((), ("--trap=off",), ("--trap=auto",)):
+            tool.run(*options, "--", script).expect(out=f"said by {tool.scratch}\n")
+
+
 main()

@@ -182,7 +182,8 @@ static bool is_elf(const struct head *head)
 
 /*
  * Find the interpreter of a file that is not ELF: the program on the file's #! line. If
- * the file has no such line, the interpreter is the shell, as in execvp().
+ * the file has no such line, or the line names none, the interpreter is the shell, as in
+ * execvp().
  */
 static const char *interpreter_of(struct head *head, char word[PATH_MAX])
 {
@@ -199,7 +200,7 @@ static const char *interpreter_of(struct head *head, char word[PATH_MAX])
 		rest[--len] = '\0';
 	strcpy(word, rest);
 	*end = '\0';
-	return name;
+	return *name ? name : _PATH_BSHELL;
 }
 
 /*
