@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """uaio doctor: programs, and files and directories."""
 import os
+import re
 import struct
 import sys
 
 from diagnosis import behind, doctor
-from harness import Skip, build, case, expect, main
+from harness import Skip, behind_mount, build, case, expect, main
 
 DENIED = "EPERM:io_uring_setup,io_uring_enter,io_uring_register"
 
@@ -267,6 +268,27 @@ def _(tool):
         "path", "FAIL", "filesystem", section="/nowhere")
     doctor(tool, "/proc").expect("fsync", "WARN", "filesystem", "ENOENT",
                                  section="/proc")
+
+
+@case("the doctor tells a missing interpreter, and a damaged program, as they are")
+def _(tool):
+    script = tool.write("script", "#!/nonexistent/x\n")
+    lines = tool.exec(tool.uaio, "doctor", script).out
+    expect(re.search(r"FAIL  program .*/nonexistent/x \(which .*: No such file or directory\n"
+                     r" +fix: install that file", lines) is not None, True, lines)
+    with open(tool.args.target, "rb") as file:
+        whole = file.read()
+    program = tool.copy(tool.args.target, "cut")
+    os.truncate(program, len(whole) // 4)
+    lines = tool.exec(tool.uaio, "doctor", program).out
+    expect(re.search(r"WARN  interfaces .*damaged", lines) is not None, True, lines)
+
+
+@case("the doctor without /proc tries the library all the same")
+def _(tool):
+    outcome = tool.exec(*behind_mount("-t", "tmpfs", "none", "/proc"), tool.uaio, "doctor")
+    expect("cannot be loaded" in outcome.out, False, outcome.story)
+    expect(f"PASS  library           {tool.lib_dir}\n" in outcome.out, True, outcome.story)
 
 
 main()

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -55,9 +56,14 @@ bool uaio_dynamic_find(char ret_path[PATH_MAX], char ret_loader[PATH_MAX])
 bool uaio_dynamic_own(char ret_path[PATH_MAX])
 {
 	char loader[PATH_MAX];
+	const char *execfn;
 
 	if (uaio_is_static())
 		return uaio_dynamic_find(ret_path, loader);
 	strcpy(ret_path, "/proc/self/exe");
-	return true;
+	if (access(ret_path, F_OK) == 0)
+		return true;
+	/* There is no /proc: use the path by which this process was executed. */
+	execfn = (const char *)getauxval(AT_EXECFN);
+	return execfn && realpath(execfn, ret_path);
 }

@@ -49,13 +49,14 @@ struct program {
 };
 
 /*
- * Add a finding with the text of a message. The part after the message's last colon
- * becomes the finding's fix.
+ * Add a finding with the text of a message that came with this exit status. If the
+ * program is refused, the part after the message's last colon becomes the finding's
+ * fix. For another status, that part is the text of an error.
  */
-static void add_message(const struct program *program, bool needs_trap,
-			char *message)
+static void add_message(const struct program *program, int status,
+			bool needs_trap, char *message)
 {
-	char *fix = strrchr(message, ':');
+	char *fix = status == EXIT_REFUSED ? strrchr(message, ':') : NULL;
 	struct uaio_finding *finding;
 
 	if (fix)
@@ -66,8 +67,11 @@ static void add_message(const struct program *program, bool needs_trap,
 	if (needs_trap && !program->can_be_trapped)
 		fix = "use a dynamic build of it for glibc, as uaio run --trap "
 		      "needs an x86-64 with Linux 5.11, and prctl";
-	uaio_finding_fix(finding, "program", "%s",
-			 fix ? fix + strspn(fix, " ") : "none");
+	uaio_finding_fix(finding, "program", "%s%s",
+			 !fix && program->can_be_trapped ? RUN_TRAPPED : "",
+			 fix ? fix + strspn(fix, " ")
+			     : "install that file, or name another one in the "
+			       "program");
 }
 
 static bool needs_trap(const char *path)
@@ -84,17 +88,19 @@ static int find_file(struct program *program, const char *argument)
 {
 	static struct uaio_target target;
 	char message[MESSAGE_MAX] = "", path[PATH_MAX];
-	int status;
+	int status, refused = 0;
 
 	uaio_diag_into(message, sizeof(message));
 	status = uaio_search_command(argument, path);
+	if (!status)
+		refused = uaio_target_check(path, UAIO_TRAP_OFF, &target);
 	if (status) {
 		struct uaio_finding *finding = uaio_find(
 			program->findings, UAIO_FAIL, "program", "%s", message);
 
 		uaio_finding_fix(finding, "program",
 				 "write its path, or see PATH");
-	} else if (uaio_target_check(path, UAIO_TRAP_OFF, &target)) {
+	} else if (refused) {
 		bool is_trapped = needs_trap(path);
 
 		program->can_be_trapped =
@@ -107,7 +113,7 @@ static int find_file(struct program *program, const char *argument)
 				  "UAIO_TRAP is set",
 				  path);
 		else
-			add_message(program, is_trapped, message);
+			add_message(program, refused, is_trapped, message);
 	} else {
 		program->can_be_loaded = true;
 		uaio_find(program->findings, UAIO_PASS, "program",
@@ -456,6 +462,16 @@ void uaio_program_judge(const char *argument,
 		(void)uaio_preload_set(machine->library);
 	ret = uaio_uses_read(program.path, program.can_be_loaded,
 			     &program.uses);
+	if (ret == -ENOEXEC &&
+	    (program.can_be_loaded || program.can_be_trapped)) {
+		uaio_finding_fix(
+			uaio_find(findings, UAIO_WARN, "interfaces",
+				  "not known: %s is damaged, or larger than "
+				  "the doctor reads",
+				  program.path),
+			"program", "if it does not start, install it again");
+		return;
+	}
 	if (ret) {
 		uaio_find(findings, UAIO_PASS, "interfaces",
 			  "not known: %s: %s", program.path, strerror(-ret));
