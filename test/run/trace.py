@@ -272,4 +272,13 @@ def _(tool):
               ).expect_refusal(2, "File too large: raise ulimit -f")
 
 
+@case("the lines and the file for viewers need a file each")
+def _(tool):
+    path = tool.path("lines")
+    os.symlink(path, tool.path("link"))
+    for other in (path, tool.path("link")):
+        tool.exec(tool.uaio, "trace", "-o", path, "--chrome", other, "true").expect_refusal(
+            2, path, "need a file each")
+
+
 main()

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -197,6 +198,16 @@ static FILE *open_file(const char *path)
 	return file;
 }
 
+/* Return: whether both streams write to one regular file. */
+static bool are_same(FILE *one, FILE *other)
+{
+	struct stat st, others;
+
+	return fstat(fileno(one), &st) == 0 &&
+	       fstat(fileno(other), &others) == 0 && S_ISREG(st.st_mode) &&
+	       st.st_dev == others.st_dev && st.st_ino == others.st_ino;
+}
+
 static int open_output(void)
 {
 	if (trace.chrome && !(trace.viewer = open_file(trace.chrome)))
@@ -204,6 +215,11 @@ static int open_output(void)
 	if ((trace.output || !trace.chrome) &&
 	    !(trace.lines = open_file(trace.output)))
 		return EXIT_REFUSED;
+	if (trace.lines && trace.viewer && are_same(trace.lines, trace.viewer))
+		return uaio_diag(EXIT_REFUSED,
+				 "trace: %s: --output and --chrome need a file "
+				 "each",
+				 trace.output);
 	return 0;
 }
 
