@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "options/config.h"
+#include "trace/trace.h"
 #include "life/report.h"
 #include "life/reportint.h"
 
@@ -86,9 +87,15 @@ static bool note_once(const char **reason, const char *why)
 
 static void say_unserved(const char *why)
 {
+	bool wants_requests = uaio_config.has_faults || uaio_trace_is_on();
 	char line[256];
 
-	if (!uaio_config.says_lost)
+	/*
+	 * With faults or a trace, too, the user waits for something that the library
+	 * does only to requests that it serves.
+	 */
+	if (!uaio_config.says_lost &&
+	    (!wants_requests || uaio_config.has_report))
 		return;
 	(void)snprintf(line, sizeof(line), "uaio: library: not served: %s\n",
 		       why);

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from harness import TIMEOUT_S, case, expect, main
+from harness import TIMEOUT_S, Skip, case, expect, main
 
 REQUESTS = 34  # of one round of client.c
 OPERATIONS = {"pread": 23, "pwrite": 10, "fdsync": 1}
@@ -279,6 +279,20 @@ def _(tool):
     for other in (path, tool.path("link")):
         tool.exec(tool.uaio, "trace", "-o", path, "--chrome", other, "true").expect_refusal(
             2, path, "need a file each")
+
+
+@case("a trace or faults of a program whose io_uring is the kernel's say so")
+def _(tool):
+    command = ["fio", "--name=job", "--ioengine=io_uring", "--size=4k", "--rw=read", "--thread",
+               "--filename=/dev/zero", "--output=/dev/null"]
+    if tool.exec(*command).status:
+        raise Skip("no fio, or the kernel refuses io_uring")
+    said = "uaio: library: not served: io_uring is the kernel's"
+    for words, times in ((("trace", "-o", "/dev/null"), 1), (("run", "--fault=read:eio"), 1),
+                         (("run",), 0), (("trace", "-o", "/dev/null", "--", tool.uaio, "run",
+                                          "--uring=always"), 0)):
+        outcome = tool.exec(tool.uaio, *words, "--", *command).expect(out=None, err=None)
+        expect(outcome.err.count(said), times, outcome.story)
 
 
 main()
