@@ -724,12 +724,11 @@ const struct chapter chapters[] = {
 	{ NULL, NULL },
 };
 
-const struct difference *const *const not_shown =
-	CHAPTER(&differs_time, &differs_ring_overflow, &differs_ring_limited,
-		&differs_ring_duplicate, &differs_cold_read,
-		&differs_stream_held, &differs_thread_signals, &differs_closing,
-		&differs_shutdown, &differs_handlers, &differs_realtime,
-		&differs_vfork, &differs_blocking_device, &differs_old_fashion,
-		&differs_unseen, &differs_locked, &differs_no_offset,
-		&differs_code, &differs_posix_versions,
-		&differs_posix_priority);
+const struct difference *const *const not_shown = CHAPTER(
+	&differs_time, &differs_ring_overflow, &differs_ring_limited,
+	&differs_ring_duplicate, &differs_cold_read, &differs_stream_held,
+	&differs_thread_signals, &differs_closing, &differs_shutdown,
+	&differs_handlers, &differs_realtime, &differs_vfork,
+	&differs_blocking_device, &differs_old_fashion, &differs_unseen,
+	&differs_locked, &differs_no_offset, &differs_code,
+	&differs_posix_versions, &differs_posix_priority);
