@@ -77,7 +77,7 @@ enum uaio_lock_rank {
 	UAIO_RANK_BOUND,
 	/* chunks of memory for completion rings */
 	UAIO_RANK_RINGMEM,
-	/* queue of SIGEV_THREAD functions (posix/callback.h) */
+	/* SIGEV_THREAD functions without a thread (posix/callback.h) */
 	UAIO_RANK_CALLBACK,
 	/* provided buffers of io_uring */
 	UAIO_RANK_BUFFERS,

@@ -5,33 +5,17 @@
  * To the client these threads look like threads of its own: they have a stack of the
  * default size, and block no signals while they call a function, as in glibc. During
  * the call a thread counts as outside the library, so the function may call the
- * library. If the client passes thread attributes, a thread is created for this one
- * call, and then ends. All other threads are kept for further calls until they have
- * been idle for IDLE_NS.
+ * library.
  *
- *   I1  If fewer than two threads are in a function of the client (on one processor:
- *       none), an idle thread calls the next waiting function at once. Otherwise one more
- *       idle thread calls a waiting function after each short delay. So a function that
- *       blocks does not hold up other functions, and many short calls need few threads.
- *   I2  If other calls wait when the only idle thread begins a call, this thread first
- *       creates another thread. While calls wait, one idle thread (the standby) sleeps
- *       only until the delay of I1 has passed.
- *   I3  A function may end its thread (pthread_exit): a cleanup handler updates the
- *       counts. A function may also fork and return in the child: the child's only thread
- *       then ends.
- *   I4  Idle threads do not keep the process from ending.
- *   I5  A call needs only the memory of its struct. If no thread exists for a call and
- *       none can be created, the call is stuck until the client next calls a function of
- *       POSIX AIO.
- *   I6  If calls follow each other closely, the thread that submits calls and the thread
- *       that makes them both spin instead of sleeping. So neither thread needs a system
- *       call to wake the other. After a call, a thread of the pool spins until the next
- *       call comes, if the gap before the last call was short: shorter than twice the
- *       average time that a thread takes to wake. It spins for twice that average time at
- *       most. A thread of the client that submits a call waits until the function has
- *       returned, for 5 us at most. A client that itself waits for its function then need
- *       not sleep. The more often in a row such spinning was useless, the more often the
- *       thread does not spin. On one processor no thread spins.
+ *   I1  A thread calls one function, then ends. So a function finds nothing that another
+ *       function has changed in its thread, such as ids, a pending pthread_cancel() or
+ *       thread-local variables. The C library also runs the destructors of the thread's
+ *       data.
+ *   I2  A function may end its thread (pthread_exit). It may also fork and return in the
+ *       child: the child's only thread then ends.
+ *   I3  A call needs only the memory of its struct. If no thread can be created for a
+ *       call, the call is stuck until the client next calls a function of POSIX AIO, or
+ *       until another function returns.
  *
  * Tested by test-callback.c and test/posix/.
  */
@@ -64,25 +48,22 @@ struct uaio_callback {
 	/* private to callback.c */
 	/* a thread of the library has submitted the call */
 	bool by_library;
-	struct list node;
-	int64_t since_ns;
+	/* the client has passed attributes for the call's thread */
+	bool has_attr;
+	struct list node; /* in the list of calls that are stuck (I3) */
 };
 
-/*
- * Called each time the library starts. At that moment no thread of the pool exists, and
- * no call waits.
- */
+/* Called each time the library starts. At that moment no call is stuck. */
 void uaio_callbacks_init(void);
 
 /*
- * Let another thread call the function that `callback` names. attr: NULL, or attributes
- * for a thread that makes only this call; not read after this function returns. If the
- * calling thread's descriptor table is not the library's (table.h), the new thread
- * shares that table.
+ * Let a new thread call the function that `callback` names. attr: NULL, or attributes
+ * for the thread; not read after this function returns. If the calling thread's
+ * descriptor table is not the library's (table.h), the new thread shares that table.
  */
 void uaio_callback(struct uaio_callback *callback, const pthread_attr_t *attr);
 
-/* atomic: 1 if calls may wait for a thread that could not be created (I5), else 0 */
+/* atomic: 1 if calls may wait for a thread that could not be created (I3), else 0 */
 extern uint32_t uaio_callbacks_nr_stuck __attribute__((visibility("hidden")));
 void uaio_callbacks_retry_slowly(void);
 

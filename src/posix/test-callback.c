@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
-#include "base/cycles.h"
 #include "base/sleep.h"
 #include "proc/entry.h"
 #include "posix/callback.h"
@@ -84,6 +83,51 @@ static void each_call_is_made_once(void **state)
 	await_calls(nr);
 }
 
+static pthread_key_t key;
+static __thread bool was_called;
+/* atomic: calls in a thread that had made a call before */
+static uint32_t nr_reused;
+static uint32_t nr_destroyed; /* atomic */
+
+static void destroy(void *value)
+{
+	(void)value;
+	add_relaxed(&nr_destroyed, 1);
+}
+
+static bool has_destroyed(void *nr)
+{
+	return load_relaxed(&nr_destroyed) >= *(const uint32_t *)nr;
+}
+
+/* Leave behind a pending pthread_cancel(), and data of the thread. */
+static void change_its_thread(union sigval value)
+{
+	pthread_testcancel();
+	add_relaxed(&nr_reused, was_called);
+	was_called = true;
+	(void)pthread_setspecific(key, &key);
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	(void)pthread_cancel(pthread_self());
+	count(value);
+}
+
+static void
+a_function_finds_nothing_that_another_left_in_its_thread(void **state)
+{
+	static const uint32_t nr = 50;
+
+	(void)state;
+	assert_int_equal(pthread_key_create(&key, destroy), 0);
+	for (uint32_t i = 1; i <= nr; i++) {
+		call(change_its_thread, NULL);
+		await_calls(i);
+	}
+	unit_await(has_destroyed, (void *)&nr);
+	assert_int_equal(load_relaxed(&nr_reused), 0);
+	assert_int_equal(pthread_key_delete(key), 0);
+}
+
 static void end_thread(union sigval value)
 {
 	count(value);
@@ -144,26 +188,15 @@ static void give_turn(uint32_t next)
 
 static void call_in_turn(uint32_t nr, bool is_given_before)
 {
-	enum { NR_RELAXES = 200 };
-
 	if (is_given_before)
 		give_turn(nr);
 	call_with(await_turn, nr, NULL);
 	if (!is_given_before)
 		give_turn(nr);
 	await_calls(nr);
-	/*
-	 * Give the thread that made the call some time to become idle and to spin.
-	 */
-	for (unsigned i = 0; i < NR_RELAXES; i++)
-		uaio_cpu_relax();
 }
 
-/*
- * A thread of the library's pool spins until the next call comes, because the earlier
- * calls were short. The function that it then calls waits for the test's thread, which
- * has submitted this call.
- */
+/* The function waits for the test's thread, which has submitted the call. */
 static void a_function_may_wait_for_the_thread_that_gave_its_call(void **state)
 {
 	const uint32_t nr = unit_rounds(5000);
@@ -254,9 +287,6 @@ a_call_without_a_thread_is_made_as_soon_as_there_is_one(void **state)
 
 	(void)state;
 	assert_int_equal(pthread_attr_init(&attr), 0);
-	/*
-	 * All threads of earlier tests have ended, so this call needs a new thread.
-	 */
 	store_relaxed(&refuses_threads, 1);
 	call(count, NULL);
 	call(count, &attr);
@@ -310,6 +340,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CALLBACK_TEST(each_call_is_made_once),
+		CALLBACK_TEST(
+			a_function_finds_nothing_that_another_left_in_its_thread),
 		CALLBACK_TEST(a_function_may_end_its_thread),
 		CALLBACK_TEST(a_function_that_blocks_holds_up_no_other),
 		CALLBACK_TEST(
