@@ -357,7 +357,10 @@ static int begin_all(struct change_of_all *change)
 	}
 	change->is_of_process =
 		uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS;
+	uaio_wq_ids_begin();
 	ret = uaio_former_change_begin(change->is_of_process, &change->former);
+	if (ret < 0)
+		uaio_wq_ids_end();
 	uaio_leave();
 	if (ret < 0)
 		(void)sys_sigmask(SIG_SETMASK, &change->mask, NULL);
@@ -371,6 +374,7 @@ static int end_all(struct change_of_all *change, int ret)
 
 		uaio_former_change_end(change->is_of_process, ret == 0,
 				       &change->former);
+		uaio_wq_ids_end();
 		if (enters)
 			uaio_leave();
 	}

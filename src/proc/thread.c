@@ -201,7 +201,7 @@ void uaio_thread_follow_slowly(uint32_t *seen)
 	(void)sys_sched_setaffinity(0, uaio_cpus_bytes(), &cpus);
 }
 
-int uaio_thread_start(void *(*main)(void *), void *arg)
+static int start(void *(*main)(void *), void *arg, int detach_state)
 {
 	int old_errno = errno;
 	size_t stack = STACK_BYTES + (size_t)sysconf(_SC_THREAD_STACK_MIN);
@@ -217,7 +217,7 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 		uaio_identity_disinherit(main, arg);
 		return -EAGAIN;
 	}
-	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	(void)pthread_attr_setdetachstate(&attr, detach_state);
 	(void)pthread_attr_setstacksize(&attr, stack);
 
 	/*
@@ -235,8 +235,7 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 		 */
 		(void)pthread_attr_destroy(&attr);
 		(void)pthread_attr_init(&attr);
-		(void)pthread_attr_setdetachstate(&attr,
-						  PTHREAD_CREATE_DETACHED);
+		(void)pthread_attr_setdetachstate(&attr, detach_state);
 		ret = pthread_create(&thread, &attr, main, arg);
 	}
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -248,6 +247,16 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 		return -EAGAIN;
 	count_in();
 	return 0;
+}
+
+int uaio_thread_start(void *(*main)(void *), void *arg)
+{
+	return start(main, arg, PTHREAD_CREATE_DETACHED);
+}
+
+int uaio_thread_start_joinable(void *(*main)(void *), void *arg)
+{
+	return start(main, arg, PTHREAD_CREATE_JOINABLE);
 }
 
 void uaio_thread_become_clients(bool keeps_cpus)

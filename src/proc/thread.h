@@ -39,6 +39,11 @@ void uaio_threads_init(void);
  * thread exists.
  */
 int uaio_thread_start(void *(*main)(void *), void *arg);
+/*
+ * Like uaio_thread_start(), but another thread must wait for the end of the new thread by
+ * pthread_join().
+ */
+int uaio_thread_start_joinable(void *(*main)(void *), void *arg);
 
 /*
  * Start a thread for the client. The thread runs main(arg), and has the attributes

@@ -131,7 +131,7 @@ static int start_locked(void)
 	if (fallback.has_thread)
 		return 0;
 	if (uaio_poller_open(&fallback.poller) < 0 ||
-	    uaio_thread_start(stand_by, NULL) < 0)
+	    uaio_wq_start_for_all(stand_by, NULL) < 0)
 		return -EAGAIN;
 	fallback.has_thread = true;
 	/* the new thread looks at the list before it sleeps */

@@ -28,6 +28,8 @@ enum {
 	STAY_MS = 1000,
 	/* Pause after the system has refused to create a thread. */
 	REFUSED_NS = 10000000,
+	/* How long a thread waits until the manager has created a thread for it. */
+	START_NS = 1000000000,
 	/* Time between two checks once there are UAIO_WQ_ENOUGH workers. */
 	ENOUGH_NS = 2 * UAIO_WQ_SLOW_NS,
 };
@@ -99,7 +101,8 @@ static unsigned nr_to_add_locked(struct uaio_wq_account *account, unsigned need)
 /* Create nr workers. Return: how many of them could not be created. */
 static unsigned add_workers(struct uaio_wq_account *account, unsigned nr)
 {
-	while (nr && uaio_thread_start(uaio_worker_main, account) == 0)
+	while (nr && uaio_wq_start_thread(account->crew, uaio_worker_main,
+					  account) == 0)
 		nr--;
 	return nr;
 }
@@ -259,6 +262,8 @@ static bool await_call(struct uaio_wq_crew *crew)
 			deadline = uaio_now_ns() + STAY_MS * 1000000ll;
 			is_late = false;
 		}
+		is_late |= uaio_wq_is_unwanted(crew) &&
+			   !load_relaxed(&crew->nr_enlisted);
 		if (is_late && !was_called)
 			manager->is_there = false;
 		uaio_unlock(&manager->lock, UAIO_RANK_MANAGER);
@@ -282,6 +287,32 @@ static void pause_ns(int64_t ns)
 	(void)uaio_sleep(&word, 0, uaio_now_ns() + ns);
 }
 
+/* Create the thread that a thread of another identity has asked for, if any. */
+static void start_for_other(struct uaio_wq_manager *manager)
+{
+	struct uaio_wq_start *start;
+
+	/*
+	 * relaxed: the other thread has called the manager. If the manager misses the
+	 * value here, it looks again after it has seen the call under the lock
+	 */
+	if (likely(!load_relaxed(&manager->start)))
+		return;
+	uaio_lock(&manager->lock, UAIO_RANK_MANAGER);
+	start = manager->start;
+	store_relaxed(&manager->start, NULL);
+	if (start) {
+		start->ret = uaio_thread_start(start->main, start->arg);
+		/*
+		 * relaxed: the other thread acquires the lock before it reads the
+		 * result
+		 */
+		store_relaxed(&start->is_done, 1);
+		uaio_wake(&start->is_done, 1);
+	}
+	uaio_unlock(&manager->lock, UAIO_RANK_MANAGER);
+}
+
 static void *manage(void *arg)
 {
 	struct uaio_wq_crew *crew = arg;
@@ -291,9 +322,10 @@ static void *manage(void *arg)
 		int64_t pause;
 
 		do {
-			int64_t other =
-				look_after(&crew->accounts[UAIO_UNBOUNDED]);
+			int64_t other;
 
+			start_for_other(&crew->manager);
+			other = look_after(&crew->accounts[UAIO_UNBOUNDED]);
 			pause = look_after(&crew->accounts[UAIO_BOUNDED]);
 			if (!pause || (other && other < pause))
 				pause = other;
@@ -301,8 +333,31 @@ static void *manage(void *arg)
 				pause_ns(pause);
 		} while (pause);
 	} while (await_call(crew));
-	uaio_thread_end();
+	uaio_wq_end_thread(crew);
 	return NULL;
+}
+
+static bool may_create_locked(const struct uaio_wq_crew *crew)
+{
+	/*
+	 * relaxed: the identity does not change while the crew has requests or threads
+	 */
+	return !crew->manager.is_there &&
+	       load_relaxed(&crew->identity) == uaio_identity_mine();
+}
+
+/*
+ * Acquire the manager's lock. If the caller could create the manager, first wait until
+ * no thread changes the ids of all threads (C4 of wq.h).
+ */
+static void lock_to_create(struct uaio_wq_crew *crew)
+{
+	uaio_lock(&crew->manager.lock, UAIO_RANK_MANAGER);
+	while (uaio_wq_is_unwanted(crew) && may_create_locked(crew)) {
+		uaio_unlock(&crew->manager.lock, UAIO_RANK_MANAGER);
+		(void)uaio_sleep(&uaio_wq_ids_change, 1, UAIO_FOREVER);
+		uaio_lock(&crew->manager.lock, UAIO_RANK_MANAGER);
+	}
 }
 
 /*
@@ -312,12 +367,9 @@ static void *manage(void *arg)
  */
 static bool create_locked(struct uaio_wq_crew *crew)
 {
-	/*
-	 * relaxed: the identity does not change while the crew has requests or threads
-	 */
-	if (!crew->manager.is_there &&
-	    load_relaxed(&crew->identity) == uaio_identity_mine())
-		crew->manager.is_there = uaio_thread_start(manage, crew) == 0;
+	if (may_create_locked(crew))
+		crew->manager.is_there =
+			uaio_wq_start_thread(crew, manage, crew) == 0;
 	return crew->manager.is_there;
 }
 
@@ -326,7 +378,7 @@ bool uaio_manager_call(struct uaio_wq_crew *crew)
 	struct uaio_wq_manager *manager = &crew->manager;
 	bool was_there, is_there;
 
-	uaio_lock(&manager->lock, UAIO_RANK_MANAGER);
+	lock_to_create(crew);
 	was_there = manager->is_there;
 	is_there = create_locked(crew);
 	manager->is_called = is_there;
@@ -340,7 +392,7 @@ bool uaio_manager_keep(struct uaio_wq_crew *crew)
 {
 	bool is_there;
 
-	uaio_lock(&crew->manager.lock, UAIO_RANK_MANAGER);
+	lock_to_create(crew);
 	is_there = create_locked(crew);
 	uaio_unlock(&crew->manager.lock, UAIO_RANK_MANAGER);
 	return is_there;
@@ -358,6 +410,47 @@ bool uaio_manager_tell(struct uaio_wq_crew *crew)
 	if (is_there)
 		uaio_ec_notify(&manager->calls, 1);
 	return is_there;
+}
+
+/*
+ * Ask the manager to create a thread, and wait until it has. The manager may need a lock
+ * that the caller holds, so do not wait for long.
+ * Return: false if the manager does not create the thread.
+ */
+static bool ask_to_start(struct uaio_wq_manager *manager,
+			 struct uaio_wq_start *start)
+{
+	int64_t deadline_ns = uaio_now_ns() + START_NS;
+	bool is_asked;
+
+	uaio_lock(&manager->lock, UAIO_RANK_MANAGER);
+	is_asked = manager->is_there && !manager->start;
+	if (is_asked) {
+		store_relaxed(&manager->start, start);
+		manager->is_called = true;
+	}
+	uaio_unlock(&manager->lock, UAIO_RANK_MANAGER);
+	if (!is_asked)
+		return false;
+	uaio_ec_notify(&manager->calls, 1);
+	/* relaxed: the result is read after the lock has been acquired */
+	while (!load_relaxed(&start->is_done) && uaio_now_ns() < deadline_ns)
+		(void)uaio_sleep(&start->is_done, 0, deadline_ns);
+	uaio_lock(&manager->lock, UAIO_RANK_MANAGER);
+	if (manager->start == start)
+		store_relaxed(&manager->start, NULL);
+	uaio_unlock(&manager->lock, UAIO_RANK_MANAGER);
+	return load_relaxed(&start->is_done);
+}
+
+int uaio_wq_start_for_all(void *(*main)(void *), void *arg)
+{
+	struct uaio_wq_start start = { .main = main, .arg = arg };
+
+	if (uaio_identity_mine() != UAIO_IDENTITY_OF_PROCESS &&
+	    ask_to_start(&uaio_wq_crews[0].manager, &start))
+		return start.ret;
+	return uaio_thread_start(main, arg);
 }
 
 bool uaio_manager_is_there(struct uaio_wq_crew *crew)

@@ -364,7 +364,8 @@ static bool sleep_locked(struct uaio_worker *self)
 	if (++account->nr_sleeps % SLEEPS_PER_TRY == 0)
 		store_relaxed(&account->nr_fruitless, 0);
 	self->is_asleep = true;
-	while (!account->nr_credits && !is_late) {
+	while (!account->nr_credits && !is_late &&
+	       !(uaio_wq_is_unwanted(account->crew) && !self->list)) {
 		is_late = sleep_once_locked(self, since);
 		has_slept = true;
 	}
@@ -521,7 +522,7 @@ void *uaio_worker_main(void *arg)
 		uaio_thread_follow(&self.nr_binds);
 		uaio_wq_ops->run(work, &self);
 	}
-	uaio_thread_end();
+	uaio_wq_end_thread(self.account->crew);
 	return NULL;
 }
 

@@ -69,6 +69,11 @@
  *       no other identity.
  *   C3  Once a thread may change its credentials, crew 0's manager does not end,
  *       because a thread with other credentials cannot create it again (C1).
+ *   C4  The C library changes the ids of all threads by a system call in each of them. If
+ *       the call fails in some threads only, the C library ends the process. So before
+ *       such a change, idle threads of all crews but crew 0 end. Until the change is
+ *       over, no thread creates a manager for these crews. A manager stays while a
+ *       request is enlisted (C2).
  *
  * test/model/wq.pml is a model of the lists, of sleeping and of waking. [step: ...] in a
  * comment names a step of the model.
@@ -292,6 +297,20 @@ static inline bool uaio_wq_is_mine(const struct uaio_work *work)
  * the process, before any thread's identity may differ.
  */
 void uaio_wq_hold(void);
+
+/*
+ * Like uaio_thread_start(), for a thread that serves all threads of the process. If the
+ * caller has another identity than the process, the manager of crew 0 creates the thread.
+ */
+int uaio_wq_start_for_all(void *(*main)(void *), void *arg);
+
+/*
+ * Called before and after a thread changes the ids of all threads (C4).
+ * uaio_wq_ids_begin() waits for workers of other identities that execute a request, but
+ * only for a limited time. Context: a thread of the program; no lock is held.
+ */
+void uaio_wq_ids_begin(void);
+void uaio_wq_ids_end(void);
 
 /*
  * Initialise the queue without threads. Called when the library starts, and in a child

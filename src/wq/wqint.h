@@ -120,7 +120,20 @@ struct uaio_wq_manager {
 	struct uaio_lock lock; /* rank MANAGER */
 	bool is_there;         /* under lock */
 	bool is_called;        /* under lock */
+	/*
+	 * atomic, written under lock: a thread that the manager is to create for a thread
+	 * of another identity; or NULL
+	 */
+	struct uaio_wq_start *start;
 	struct uaio_eventcount calls;
+};
+
+/* A thread to be created, which runs main(arg). */
+struct uaio_wq_start {
+	void *(*main)(void *);
+	void *arg;
+	int ret;          /* the result of uaio_thread_start() */
+	uint32_t is_done; /* atomic, futex */
 };
 
 struct uaio_wq_crew {
@@ -138,6 +151,11 @@ struct uaio_wq_crew {
 	 * requests: there 1 means that its manager must not end
 	 */
 	uint32_t nr_enlisted;
+	/*
+	 * atomic: how many threads the crew has, including those that are being created
+	 * or end; crew 0 does not count them. Sinks only under crews_lock (crew.c)
+	 */
+	uint32_t nr_threads;
 };
 
 /* All crews. Only the first uaio_wq_nr_crews of them have ever been used. */
@@ -186,6 +204,29 @@ void uaio_wq_unlock(struct uaio_wq_account *account);
 
 /* crew.c */
 uint32_t uaio_wq_count_crews(void);
+/*
+ * atomic, futex: whether a thread changes the ids of all threads (C4). Written under
+ * crews_lock
+ */
+extern uint32_t uaio_wq_ids_change;
+/*
+ * Return: whether a thread of the crew must end when it has nothing to do (C4). The
+ * caller holds the lock under which it decides to sleep.
+ */
+static inline bool uaio_wq_is_unwanted(const struct uaio_wq_crew *crew)
+{
+	/*
+	 * relaxed: a thread that sets the flag then acquires the caller's lock, before it
+	 * wakes the crew's threads
+	 */
+	return unlikely(load_relaxed(&uaio_wq_ids_change)) &&
+	       crew != &uaio_wq_crews[0];
+}
+/* Start a thread of the crew, which ends by uaio_wq_end_thread(). */
+int uaio_wq_start_thread(struct uaio_wq_crew *crew, void *(*main)(void *),
+			 void *arg);
+/* Called instead of uaio_thread_end(). */
+void uaio_wq_end_thread(struct uaio_wq_crew *crew);
 /* Return: the crew with the calling thread's identity; NULL if there is none. */
 struct uaio_wq_crew *uaio_wq_my_crew(void);
 

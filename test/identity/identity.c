@@ -7,6 +7,9 @@
  * the file that it created. With the kernel and with the library, the output must be the
  * same.
  *
+ * identity beside: a thread changes its own identity, makes requests and ends. Then the
+ * main thread makes a request, and changes the ids of all threads.
+ *
  * Run as root, in an empty directory that everybody may enter.
  */
 #include <aio.h>
@@ -19,10 +22,12 @@
 #include <linux/fuse.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -706,11 +711,159 @@ static int run(unsigned change, unsigned way, enum op op)
 	return 0;
 }
 
+/*
+ * identity beside
+ */
+
+static aio_context_t ctx;
+
+static int sync_by_aio(void)
+{
+	struct iocb sync = { .aio_lio_opcode = IOCB_CMD_FSYNC,
+			     .aio_fildes = (uint32_t)full_fd };
+	struct iocb *list = &sync;
+	struct io_event event;
+
+	must(syscall(SYS_io_submit, ctx, 1l, &list) == 1, "submit");
+	must(syscall(SYS_io_getevents, ctx, 1l, 1l, &event, NULL) == 1, "wait");
+	return (int)event.res;
+}
+
+/* Wait for a file that becomes ready after the submission. */
+static void poll_by_aio(void)
+{
+	int fd = eventfd(0, 0);
+	struct iocb poll = { .aio_lio_opcode = IOCB_CMD_POLL, .aio_buf = 1 };
+	struct iocb *list = &poll;
+	struct io_event event;
+
+	poll.aio_fildes = (uint32_t)fd;
+	must(syscall(SYS_io_submit, ctx, 1l, &list) == 1, "submit a poll");
+	must(eventfd_write(fd, 1) == 0, "write");
+	must(syscall(SYS_io_getevents, ctx, 1l, 1l, &event, NULL) == 1, "wait");
+}
+
+static void be_user(void)
+{
+	must(syscall(SYS_setresuid, -1l, (long)NOBODY, -1l) == 0, "set uid");
+	(void)sync_by_aio();
+	must(syscall(SYS_setresuid, -1l, 0l, -1l) == 0, "set uid back");
+}
+
+static void park_as_user(void)
+{
+	must(syscall(SYS_setresuid, -1l, (long)NOBODY, -1l) == 0, "set uid");
+	poll_by_aio();
+	must(syscall(SYS_setresuid, -1l, 0l, -1l) == 0, "set uid back");
+}
+
+static sem_t has_called;
+
+static void set_own_ids(union sigval value)
+{
+	(void)value;
+	setfsuid(NOBODY);
+	sem_post(&has_called);
+}
+
+static void make_a_file(union sigval value)
+{
+	(void)value;
+	close(open("called", O_CREAT | O_WRONLY, 0644));
+	sem_post(&has_called);
+}
+
+static void read_and_call(void (*function)(union sigval value))
+{
+	struct aiocb read_one = {
+		.aio_fildes = full_fd,
+		.aio_buf = buf,
+		.aio_nbytes = BYTES,
+		.aio_sigevent = { .sigev_notify = SIGEV_THREAD,
+				  .sigev_notify_function = function },
+	};
+
+	must(aio_read(&read_one) == 0, "aio_read");
+	while (sem_wait(&has_called) != 0)
+		;
+	while (aio_error(&read_one) == EINPROGRESS)
+		(void)sched_yield();
+}
+
+static void be_called(void)
+{
+	struct stat st;
+
+	read_and_call(set_own_ids);
+	read_and_call(make_a_file);
+	must(stat("called", &st) == 0, "find the file");
+	printf(" owner %u", st.st_uid);
+}
+
+static const struct {
+	const char *name;
+	void (*act)(void);
+} besides[] = {
+	{ "user", be_user },
+	{ "parked", park_as_user },
+	{ "called", be_called },
+};
+
+static void *act_beside(void *act)
+{
+	(*(void (*const *)(void))act)();
+	return NULL;
+}
+
+static void run_beside(unsigned i)
+{
+	const gid_t group = 4;
+	pthread_t thread;
+
+	full_fd = open("beside", O_CREAT | O_RDWR, 0644);
+	must(full_fd >= 0 && write(full_fd, buf, BYTES) == BYTES, "a file");
+	must(syscall(SYS_io_setup, 8, &ctx) == 0, "a context");
+	must(sem_init(&has_called, 0, 0) == 0, "a semaphore");
+	printf("%s:", besides[i].name);
+	must(pthread_create(&thread, NULL, act_beside,
+			    (void *)&besides[i].act) == 0,
+	     "a thread");
+	pthread_join(thread, NULL);
+	printf(" sync %d", sync_by_aio());
+	printf(" setgroups %d", setgroups(1, &group));
+	printf(" setegid %d\n", setegid(NOBODY));
+	fflush(stdout);
+}
+
+static int compare_beside(void)
+{
+	int status;
+
+	for (unsigned i = 0; i < sizeof(besides) / sizeof(*besides); i++) {
+		pid_t child;
+
+		(void)unlink("called");
+		fflush(stdout);
+		child = fork();
+		must(child >= 0, "fork");
+		if (!child) {
+			run_beside(i);
+			exit(0);
+		}
+		must(waitpid(child, &status, 0) == child, "wait");
+		if (status)
+			printf("%s: status %x\n", besides[i].name, status);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	enum { NR_CHANGES = sizeof(changes) / sizeof(*changes) };
 	unsigned change = 0;
 
+	if (argc > 1 && strcmp(argv[1], "beside") == 0)
+		return compare_beside();
 	while (change < NR_CHANGES &&
 	       (argc < 2 || strcmp(argv[1], changes[change].name) != 0))
 		change++;

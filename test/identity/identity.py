@@ -43,6 +43,7 @@ CASES = {
     "a request is made with the ids of before when the process lowers its own":
         "lower",
     "a chain goes on with the ids that the process gives itself for good": "drop",
+    "what a thread changes for itself does not reach other threads": "beside",
     OWN: "fsuid",
     STATIC: "fsuid ids group landlock directory",
     "a thread that changes nothing has its requests made as the process":
