@@ -76,21 +76,18 @@ long uaio_host_raw_filter(long nr, const long a[6])
 
 UAIO_EXPORT int prctl(int option, ...);
 
-/* prctl(2) has arguments of various types. Each is read as an unsigned long. */
+/* prctl(2) has arguments of various types. Each is read as a long. */
 int prctl(int option, ...)
 {
-	unsigned long a[4];
+	long a[6] = { option };
 	va_list args;
 
 	va_start(args, option);
-	for (unsigned i = 0; i < 4; i++)
-		a[i] = va_arg(args, unsigned long);
+	for (unsigned i = 1; i < 5; i++)
+		a[i] = va_arg(args, long);
 	va_end(args);
-	look_at_prctl(option, (long)a[0], (long)a[1]);
-	if (!next_prctl || option == PR_SET_SECUREBITS)
-		return (int)uaio_host_error(uaio_host_raw_filter(
-			SYS_prctl,
-			(const long[6]){ option, (long)a[0], (long)a[1],
-					 (long)a[2], (long)a[3] }));
-	return next_prctl(option, a[0], a[1], a[2], a[3]);
+	if (!next_prctl || uaio_host_changes_identity(SYS_prctl, a))
+		return (int)uaio_host_error(uaio_host_raw_filter(SYS_prctl, a));
+	look_at_prctl(option, a[1], a[2]);
+	return next_prctl(option, a[1], a[2], a[3], a[4]);
 }

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <linux/keyctl.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -231,6 +232,41 @@ static int change_of_ioprio(const long a[6])
 		       : NOTHING;
 }
 
+/*
+ * A seccomp filter refuses system calls of its thread, and of threads that this thread
+ * creates later. If the process has only this thread, the filter is the process's.
+ */
+static int change_of_filter(long mode, long flags, long program)
+{
+	bool is_filter = mode == SECCOMP_MODE_FILTER && program &&
+			 !(flags & SECCOMP_FILTER_FLAG_TSYNC);
+
+	return (is_filter || mode == SECCOMP_MODE_STRICT) &&
+			       !uaio_has_threads(1)
+		       ? (int)UAIO_CHANGED_DOMAIN
+		       : NOTHING;
+}
+
+static int change_of_prctl(const long a[6])
+{
+	switch (a[0]) {
+	case PR_SET_SECUREBITS: return UAIO_CHANGED_DOMAIN;
+	case PR_SET_SECCOMP: return change_of_filter(a[1], 0, a[2]);
+	default: return NOTHING;
+	}
+}
+
+static int change_of_seccomp(const long a[6])
+{
+	switch (a[0]) {
+	case SECCOMP_SET_MODE_FILTER:
+		return change_of_filter(SECCOMP_MODE_FILTER, a[1], a[2]);
+	case SECCOMP_SET_MODE_STRICT:
+		return change_of_filter(SECCOMP_MODE_STRICT, 0, 0);
+	default: return NOTHING;
+	}
+}
+
 static int change_of(long nr, const long a[6])
 {
 	switch (nr) {
@@ -249,9 +285,8 @@ static int change_of(long nr, const long a[6])
 	case SYS_add_key: return change_of_key(a[4]);
 	case SYS_request_key: return change_of_key(a[3]);
 	case SYS_unshare: return change_of_unshare(a[0]);
-	case SYS_prctl:
-		return a[0] == PR_SET_SECUREBITS ? (int)UAIO_CHANGED_DOMAIN
-						 : NOTHING;
+	case SYS_prctl: return change_of_prctl(a);
+	case SYS_seccomp: return change_of_seccomp(a);
 	case SYS_setns:
 	case NR_LANDLOCK_RESTRICT_SELF:
 	case NR_LSM_SET_SELF_ATTR: return UAIO_CHANGED_DOMAIN;

@@ -4,10 +4,10 @@
  *
  * The kernel executes a request with attributes of the submitting thread: user and
  * group ids, supplementary groups, capabilities, securebits, security module domain,
- * keyrings, I/O priority, and the root, working directory, umask and mount namespace of
- * its fs_struct. Threads with equal attributes share an identity, which is a number.
- * The identity of the process is 0. A thread inherits its creator's identity
- * (uaio_thread_start(), and the program's pthread_create() and thrd_create()).
+ * seccomp filters, keyrings, I/O priority, and the root, working directory, umask and
+ * mount namespace of its fs_struct. Threads with equal attributes share an identity,
+ * which is a number. The identity of the process is 0. A thread inherits its creator's
+ * identity (uaio_thread_start(), and the program's pthread_create() and thrd_create()).
  *
  *   I1  The library notices a change before the thread can submit a request: the
  *       functions and system calls that change an identity are interposed

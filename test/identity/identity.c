@@ -19,11 +19,14 @@
 #include <liburing.h>
 #include <linux/aio_abi.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
 #include <linux/fuse.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -750,6 +753,25 @@ static void be_user(void)
 	must(syscall(SYS_setresuid, -1l, 0l, -1l) == 0, "set uid back");
 }
 
+static void be_filtered(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fsync, 3, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setgroups, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setresgid, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+	};
+	struct sock_fprog filter = { sizeof(code) / sizeof(*code), code };
+
+	must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs");
+	must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0,
+	     "install a filter");
+	(void)sync_by_aio();
+}
+
 static void park_as_user(void)
 {
 	must(syscall(SYS_setresuid, -1l, (long)NOBODY, -1l) == 0, "set uid");
@@ -805,6 +827,7 @@ static const struct {
 	void (*act)(void);
 } besides[] = {
 	{ "user", be_user },
+	{ "filtered", be_filtered },
 	{ "parked", park_as_user },
 	{ "called", be_called },
 };
