@@ -229,8 +229,8 @@ def _(tool):
 
 @case("an output that cannot be written is told of, and is no success")
 def _(tool):
-    for words in (("--help",), ("--version",), ("help", "run"), ("stat",), ("stat", "--json"),
-                  ("stat", "--openmetrics"), ("stat", "--help"), ("doctor",), ("doctor", "--json"),
+    for words in (("--help",), ("--version",), ("help", "run"), ("stat", "--openmetrics"),
+                  ("stat", "--help"), ("doctor",), ("doctor", "--json"),
                   ("doctor", "--help"), ("top", "--help"), ("run", "--help"), ("run", "--version"),
                   ("top", "-b", "-n", "1", "-d", "0.1"), ("trace", "--help"), ("check", "--help")):
         for redirection, error in ((">/dev/full", "No space left on device"),
