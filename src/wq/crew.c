@@ -42,7 +42,7 @@ static struct uaio_lock crews_lock; /* rank CREWS */
 
 /*
  * Threads of crews other than crew 0 that have ended: each one waits for the end of the
- * one before. So whoever waits for the last one waits for all. Under crews_lock.
+ * one before. So a thread that waits for the last one waits for all. Under crews_lock.
  */
 static struct {
 	bool is_any;
