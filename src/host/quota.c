@@ -12,9 +12,9 @@
  * The C library opens the real file first, so the kernel checks the path and the
  * permission. For any other file, the library only compares a few bytes of the path.
  *
- * In some cases the program still reads the kernel's numbers: if it opens the file by
- * an inlined system call, by another spelling of the path, by io_uring, or for writing;
- * or if memfd_create is refused.
+ * The program gets the kernel's file if it opens aio-max-nr or aio-nr by an inlined
+ * system call, by another spelling of the path, by io_uring, or for writing; or if
+ * memfd_create is refused.
  *
  * Context: async-signal-safe except fopen(); also before the library is loaded.
  *

@@ -130,8 +130,8 @@ struct uaio_sqe {
 	/* when the request completes, an eventfd or epoll is signalled */
 	bool is_signalled : 1;
 	/*
-	 * For a socket: wait until poll() reports the socket ready, before the first call
-	 * or before returning an error.
+	 * For a socket: wait until poll() reports the socket ready, and only then make
+	 * the first call, or return an error.
 	 */
 	bool polls_first : 1;
 	/*

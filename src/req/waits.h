@@ -204,8 +204,8 @@ uaio_try_cancel_locked(struct uaio_req *req, enum uaio_req_state state,
 		return uaio_try_mark_locked(req, canceller);
 	req->canceller = canceller;
 	/*
-	 * relaxed: only a thread that finds the mark, under the lock, decrements
-	 * nr_awaited
+	 * relaxed: only a thread that finds req->canceller set decrements nr_awaited. It
+	 * reads req->canceller under the lock, so after this addition.
 	 */
 	add_relaxed(&canceller->nr_awaited, 1);
 	return UAIO_CANCEL_ASKED;

@@ -211,11 +211,10 @@ FOREIGN void uaio_trap_defer(int sig, siginfo_t *info, void *context)
 	}
 	self->selector = DISPATCH_PASS;
 	/*
-	 * Block all signals before this one is queued: a handler with SA_NODEFER does
-	 * not block it. Another signal can arrive only before this call. It interrupts
-	 * this handler, and its handler ends first. So the handler of the signal that
-	 * interrupted the library stores `mask` last, and only this handler sees the
-	 * thread's own mask.
+	 * Block all signals before this signal is queued, because a handler with
+	 * SA_NODEFER does not block its own signal. Until this call, another signal may
+	 * interrupt this handler. The nested handler ends first, so the outer handler
+	 * stores `mask` last. Only the outer handler sees the thread's own mask.
 	 */
 	(void)uaio_sys_raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, 0,
 			   MASK_BYTES, 0, 0);

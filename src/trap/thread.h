@@ -10,8 +10,8 @@
  *
  *   I1  A record belongs to one thread at a time. Another thread reuses the record only
  *       after the kernel has reported that the first thread is gone.
- *   I2  The main thread is its own donor, with the fs that it had before it became the
- *       program.
+ *   I2  The main thread is its own donor. While it executes the library, fs has the
+ *       value that it had before the program started.
  *   I3  A child of vfork() uses its parent's record, because its parent sleeps
  *       meanwhile.
  *

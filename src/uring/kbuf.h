@@ -299,8 +299,8 @@ void uaio_uring_group_free(struct uaio_uring *ring,
 			   struct uaio_uring_group *group);
 
 /*
- * Return: how many buffers an array has. If the client has unmapped the array: 1 if the
- * next buffer is partly used, because `rest` describes this buffer; otherwise 0.
+ * Return: how many buffers an array has. After the client has unmapped the array, only a
+ * partly used buffer is left, which `rest` describes: then 1 if there is one, else 0.
  */
 unsigned uaio_uring_array_nr(const struct uaio_uring_group *group);
 /*

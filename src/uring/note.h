@@ -81,7 +81,10 @@ struct uaio_uring_timeout {
 	};
 };
 
-/* A zero-copy send, which has a second completion; immutable. */
+/*
+ * A zero-copy send, which has a second completion. Its members do not change after the
+ * request has started.
+ */
 struct uaio_uring_notice {
 	/* result of the second completion, which says that the memory is free */
 	int32_t res;

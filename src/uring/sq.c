@@ -89,8 +89,8 @@ prepare_rare(struct uaio_uring_entry *entry)
 	if (ret < 0)
 		return ret;
 	/*
-	 * relaxed: if another thread enables the ring, the client orders its call and
-	 * this one
+	 * relaxed: restrictions begin when a thread enables the ring. If this is
+	 * another thread, the client orders that thread's call before this call.
 	 */
 	if (load_relaxed(&entry->ring->is_restricted) &&
 	    !uaio_uring_is_allowed(entry->ring, raw))

@@ -305,8 +305,8 @@ static bool count_probes(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * Several reads that are executed in one run (ready/run.c) query only once whether the
- * array is writable.
+ * Several reads that are executed in one run (ready/run.c) probe only once whether the
+ * memory of their array of provided buffers is writable.
  */
 static void reads_that_waited_probe_their_array_once(void **state)
 {

@@ -18,8 +18,9 @@
 #include "test-uring.h"
 
 /*
- * Receives 1 and 2 are from the first of three sockets: receive 1 leaves data for
- * receive 2. The second socket has more data than receive 3 takes.
+ * There are three sockets. Receives 1 and 2 are from the first socket: receive 1 leaves
+ * data for receive 2. Receive 3 is from the second socket, and leaves data there.
+ * Receive 4 is from the third socket.
  */
 enum { NR = 4, FULL = 4, CANCEL = 9, PER_FORK = 8, SOCKETS = 3 };
 

@@ -267,8 +267,8 @@ unsigned uaio_wq_need_locked(struct uaio_wq_account *account)
 				need += (unsigned)uaio_worklist_count(
 					&account->lists[i]);
 	/*
-	 * Ask for only one worker, however many devices have lists: when this worker
-	 * takes an item, it checks whether another item needs a worker.
+	 * Ask for only one worker, however many devices have held items: the worker that
+	 * takes one of these items asks for the next worker, if another item needs one.
 	 */
 	if (unlikely(account->nr_held) && uaio_wq_held_locked(account))
 		need++;

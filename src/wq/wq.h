@@ -468,7 +468,7 @@ enum uaio_wq_placement {
 
 struct uaio_wq_tuning {
 	enum uaio_wq_placement placement;
-	/* how many short items complete together, >= 1 */
+	/* after how many short items a worker posts their completions together, >= 1 */
 	unsigned batch;
 	bool may_spin;
 };

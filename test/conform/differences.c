@@ -252,9 +252,10 @@ const struct difference differs_ring_hint = {
 		"- The peer has shut down a TCP connection, and no bytes are "
 		"unread.\n"
 		"- The request is an accept.\n"
-		"- A receive neither filled its buffer nor peeked. For "
-		"example, it stopped at urgent data, before bytes with "
-		"descriptors, or at inaccessible memory.\n"
+		"- A receive returned less than its buffer holds, although "
+		"bytes are left. For example, it stopped at urgent data, "
+		"before bytes with descriptors, or at inaccessible memory. "
+		"A receive with MSG_PEEK sets the flag.\n"
 		"- Several receives completed together, and fewer bytes than "
 		"SO_RCVLOWAT are unread.",
 };

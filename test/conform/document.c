@@ -93,8 +93,8 @@ static void print_showing(const struct row *row, const struct showing *showing)
 {
 	const struct pair *pair;
 	/*
-	 * Blanks separate the settings in `with`. Each of them alone brings the
-	 * difference, so print only the first.
+	 * `with` lists settings, separated by blanks. Any one of these settings causes
+	 * the difference, so print only the first.
 	 */
 	const char *with = showing->difference->with;
 	char name[256];

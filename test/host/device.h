@@ -31,8 +31,8 @@ void host_device_close(struct host_device *device);
 int host_device_direct(const struct host_device *device);
 
 /*
- * Submit nr writes: block i to position i of the device. Return when the device holds
- * the first write.
+ * Submit nr writes: block i to position i of the device. Return when the device has
+ * received the first write, and delays it.
  */
 void host_device_write(struct host_device *device, aio_context_t ctx, int fd,
 		       unsigned nr);

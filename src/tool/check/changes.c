@@ -249,8 +249,8 @@ enum extent { ALL, CHOSEN, EXACT };
 
 /*
  * Return: whether to copy a key of a fault. The seed and the list of numbers (`only`)
- * are written separately. For EXACT, other keys that choose request numbers are left
- * out.
+ * are written separately. For EXACT, leave out the keys that choose requests, because
+ * `only` lists all of them.
  */
 static bool is_kept(const char *key, enum extent extent)
 {
