@@ -121,3 +121,8 @@ void uaio_callback(struct uaio_callback *callback, const pthread_attr_t *attr)
 	if (was_outside)
 		uaio_leave();
 }
+
+int uaio_callback_try(struct uaio_callback *callback)
+{
+	return start(callback, NULL);
+}

@@ -63,6 +63,12 @@ void uaio_callbacks_init(void);
  */
 void uaio_callback(struct uaio_callback *callback, const pthread_attr_t *attr);
 
+/*
+ * Like uaio_callback() without attributes, but a call without a thread is not stuck.
+ * Return: 0; -EAGAIN: no thread can be created, and the call will not be made.
+ */
+int uaio_callback_try(struct uaio_callback *callback);
+
 /* atomic: 1 if calls may wait for a thread that could not be created (I3), else 0 */
 extern uint32_t uaio_callbacks_nr_stuck __attribute__((visibility("hidden")));
 void uaio_callbacks_retry_slowly(void);

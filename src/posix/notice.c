@@ -178,7 +178,12 @@ static void notify_by_signal(struct uaio_posix_notice *notice)
 		.begins = keep,
 		.blocks_signals = true,
 	};
-	uaio_callback(&notice->callback, NULL);
+	/*
+	 * If no thread can be created, send the signal here: a program that waits for
+	 * it might never call the library again.
+	 */
+	if (uaio_callback_try(&notice->callback) < 0)
+		release_and_send(notice);
 }
 
 static void release_notice(struct uaio_callback *callback)

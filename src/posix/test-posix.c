@@ -23,6 +23,7 @@
 #include "posix/door.h"
 #include "posix/posix.h"
 #include "posix/wait.h"
+#include "threads.h"
 #include "unit.h"
 
 static int ends[2];
@@ -519,6 +520,41 @@ static void a_signal_comes_though_the_waiter_executes_the_request(void **state)
 	assert_int_equal(load_relaxed(&told_value), 19);
 }
 
+/*
+ * The thread that executes the request waits for another one, so it does not call the
+ * library again.
+ */
+static void a_signal_comes_though_no_thread_can_be_created(void **state)
+{
+	char bytes[2];
+	int others[2];
+	struct aiocb aiocb = aiocb_of(ends[0], &bytes[0], 1);
+	struct aiocb other;
+	struct unit_thread thread;
+	long ret;
+
+	(void)state;
+	expect_signals();
+	assert_int_equal(pipe2(others, O_CLOEXEC), 0);
+	other = aiocb_of(others[0], &bytes[1], 1);
+	aiocb.aio_sigevent = signal_of(21);
+	assert_int_equal(uaio_posix_read(&aiocb), 0);
+	assert_int_equal(uaio_posix_read(&other), 0);
+	unit_thread_start(&thread, wait_in_thread, &other);
+	unit_await_sleep(&thread);
+	unit_allow_threads(0);
+	write_byte('a');
+	await_told(1);
+	unit_allow_threads(UINT32_MAX);
+	assert_int_equal(load_relaxed(&told_value), 21);
+	assert_int_equal(write(others[1], "b", 1), 1);
+	ret = unit_thread_join(&thread);
+	assert_true(ret == 0 || ret == -EINTR);
+	assert_int_equal(wait_for(&other), 0);
+	unit_close(others[0]);
+	unit_close(others[1]);
+}
+
 static void a_request_that_is_cancelled_is_told_of(void **state)
 {
 	char byte;
@@ -816,6 +852,7 @@ int main(void)
 		POSIX_TEST(a_handler_finds_the_result_and_may_submit),
 		POSIX_TEST(
 			a_signal_comes_though_the_waiter_executes_the_request),
+		POSIX_TEST(a_signal_comes_though_no_thread_can_be_created),
 		POSIX_TEST(a_request_that_is_cancelled_is_told_of),
 		POSIX_TEST(a_signal_that_there_is_not_is_the_requests_error),
 		POSIX_TEST(a_list_is_waited_for),

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
@@ -68,6 +69,49 @@ static void signal_waited_for(void)
 		note_signal("signal", PATIENCE_MS / 1000);
 		note_state("state", cb);
 	}
+}
+
+static pid_t suspended; /* atomic */
+
+static void *suspend(void *cb)
+{
+	const struct aiocb *list[] = { cb };
+
+	__atomic_store_n(&suspended, (pid_t)syscall(SYS_gettid),
+			 __ATOMIC_SEQ_CST);
+	aio_suspend(list, 1, NULL);
+	return NULL;
+}
+
+/*
+ * Submits two reads, and completes the first one while a thread waits for the second
+ * one. Meanwhile no thread can be created, because there is no memory for its stack.
+ */
+static void signal_without_threads(void)
+{
+	const struct timespec timeout = { .tv_sec = PATIENCE_MS / 1000 };
+	struct rlimit usual, none;
+	int fds[2], writer, signo;
+	struct aiocb *cb;
+
+	REQUIRE(pipe(fds) == 0);
+	cb = request(fds[0], pages_of(1, PROT_READ | PROT_WRITE), 1, 0);
+	set = block_signal(SIGUSR1);
+	REQUIRE(aio_read(with_signal(cb, SIGUSR1, 7)) == 0);
+	in_thread(suspend, waiting_read(&writer));
+	while (!__atomic_load_n(&suspended, __ATOMIC_SEQ_CST))
+		sched_yield();
+	wait_asleep(suspended);
+	REQUIRE(getrlimit(RLIMIT_AS, &usual) == 0);
+	none = usual;
+	none.rlim_cur = 4096;
+	REQUIRE(setrlimit(RLIMIT_AS, &none) == 0);
+	end_read(fds[1]);
+	signo = sigtimedwait(&set, NULL, &timeout);
+	REQUIRE(setrlimit(RLIMIT_AS, &usual) == 0);
+	note_call("signal", signo);
+	note_state("state", cb);
+	end_read(writer);
 }
 
 static volatile sig_atomic_t handled, code, value, failure, same_pid, signos;
@@ -622,6 +666,8 @@ static void init_any_time(void)
 
 const struct row rows_posix_notice[] = {
 	ROW("a signal says that a read is complete", signal_waited_for),
+	ROW("a signal comes though no thread can be created",
+	    signal_without_threads),
 	ROW("a signal is handled when a read is complete", signal_handled),
 	ROW("a signal handler makes the next read", handler_goes_on),
 	ROW("a hundred signals say that a hundred reads are complete",
