@@ -174,8 +174,16 @@ static bool begin(int change)
 	 */
 	if (change == NOTHING || !uaio_engine_is_owner())
 		return false;
-	if (change == UAIO_CHANGED_PROCESS)
-		return uaio_identities_are_many();
+	if (change == UAIO_CHANGED_PROCESS) {
+		if (!uaio_identities_are_many())
+			return false;
+		/* After the change, nothing shows which identity the thread had. */
+		if (uaio_enter()) {
+			uaio_identity_check();
+			uaio_leave();
+		}
+		return true;
+	}
 	if (uaio_identities_become_many())
 		hold();
 	return true;
@@ -404,6 +412,12 @@ static int begin_all(struct change_of_all *change)
 
 static int end_all(struct change_of_all *change, int ret)
 {
+	/*
+	 * Record the new identity now: another change of all threads could begin after
+	 * uaio_former_change_end().
+	 */
+	if (change->tells)
+		uaio_identity_changed(UAIO_CHANGED_PROCESS);
 	if (change->is_begun) {
 		bool enters = uaio_enter();
 
@@ -412,11 +426,8 @@ static int end_all(struct change_of_all *change, int ret)
 		uaio_wq_ids_end();
 		if (enters)
 			uaio_leave();
-	}
-	if (change->tells)
-		uaio_identity_changed(UAIO_CHANGED_PROCESS);
-	if (change->is_begun)
 		(void)sys_sigmask(SIG_SETMASK, &change->mask, NULL);
+	}
 	return ret;
 }
 

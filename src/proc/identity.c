@@ -11,8 +11,8 @@
 enum {
 	/*
 	 * How many identities the library remembers; a new one replaces the one that
-	 * was recorded first. If a thread changes back to the attributes of a forgotten
-	 * identity, the thread gets a new number.
+	 * was recorded first, but never the process's. If a thread changes back to the
+	 * attributes of a forgotten identity, the thread gets a new number.
 	 */
 	NR_KNOWN = 256,
 };
@@ -27,8 +27,9 @@ static struct {
 
 	/* under lock */
 	uint32_t nr_process_changes;
-	/* index of the entry that is replaced next */
+	/* known[1 + next] is replaced next */
 	unsigned next;
+	/* known[0] is the process's identity */
 	struct known {
 		bool is_known;
 		uint32_t identity, domain;
@@ -48,13 +49,18 @@ static void unlock(void)
 
 static void remember_locked(const struct uaio_attributes *attributes)
 {
-	table.known[table.next] = (struct known){
+	struct known *known = &table.known[0];
+
+	if (uaio_entry.identity != UAIO_IDENTITY_OF_PROCESS) {
+		known = &table.known[1 + table.next];
+		table.next = (table.next + 1) % (NR_KNOWN - 1);
+	}
+	*known = (struct known){
 		.is_known = true,
 		.identity = uaio_entry.identity,
 		.domain = uaio_entry.domain,
 		.attributes = *attributes,
 	};
-	table.next = (table.next + 1) % NR_KNOWN;
 }
 
 static bool is_mine(const struct known *known)
@@ -138,8 +144,8 @@ static bool is_known(uint32_t *ret_nr_process_changes)
 }
 
 /*
- * Record the calling thread's attributes before it changes its identity. If the thread
- * changes back, it then gets its former identity again.
+ * Record the calling thread's attributes, unless those of its identity are recorded. A
+ * thread that has or takes these attributes then gets this identity.
  */
 static void note_mine(void)
 {
@@ -154,11 +160,8 @@ static void note_mine(void)
 	unlock();
 }
 
-bool uaio_identities_become_many(void)
+void uaio_identity_note(void)
 {
-	bool were_one = !load_relaxed(&uaio_identities);
-
-	or_relaxed(&uaio_identities, UAIO_IDENTITIES_MANY);
 	/*
 	 * If this thread is in a signal handler that interrupted the library,
 	 * uaio_enter() fails: the handler must not wait for the library's locks.
@@ -167,6 +170,14 @@ bool uaio_identities_become_many(void)
 		note_mine();
 		uaio_leave();
 	}
+}
+
+bool uaio_identities_become_many(void)
+{
+	bool were_one = !load_relaxed(&uaio_identities);
+
+	or_relaxed(&uaio_identities, UAIO_IDENTITIES_MANY);
+	uaio_identity_note();
 	return were_one;
 }
 
@@ -239,10 +250,12 @@ void uaio_identity_changed(enum uaio_identity_change change)
 		take_new_number();
 		return;
 	}
-	if (change == UAIO_CHANGED_PROCESS)
+	if (change == UAIO_CHANGED_PROCESS) {
 		forget_all();
-	else
+		note_mine();
+	} else {
 		compare();
+	}
 	uaio_leave();
 }
 

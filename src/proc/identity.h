@@ -20,7 +20,8 @@
  *   I3  A number is never reused for another identity.
  *   I4  If a function of the C library changes all threads, such as setuid(), all
  *       threads keep their numbers. The library forgets the attributes that it recorded
- *       for these numbers.
+ *       for these numbers. Then it records the new attributes of the thread that made
+ *       the call: new threads with equal attributes share that thread's number.
  *
  * Identities are unproved if the program may change them by its own syscall
  * instructions, which the library does not see. If they are unproved, the library
@@ -103,6 +104,13 @@ void uaio_identities_prove(void);
 void uaio_identities_forget(void);
 
 /*
+ * Called later in this child: record the attributes of the calling thread's identity, so
+ * that new threads are found to share it. Context: identities may differ; no lock is
+ * held.
+ */
+void uaio_identity_note(void);
+
+/*
  * Return: whether the program's own syscall instructions may change identities. The
  * pointer is set when the library is loaded; if it is NULL, these instructions never
  * change identities. is_beside_lost_threads: the process is a child of fork() whose
@@ -124,7 +132,9 @@ enum uaio_identity_change {
 
 /*
  * Called after a call that may have changed the identity of the calling thread or of all
- * threads, whether the call succeeded or not. Context: any thread of the program.
+ * threads, whether the call succeeded or not. Before a change of all threads the caller
+ * has called uaio_identity_check(): the thread then has the identity of its attributes.
+ * Context: any thread of the program.
  */
 void uaio_identity_changed(enum uaio_identity_change change);
 

@@ -257,6 +257,8 @@ static void forget_in_child(void)
 	if (process.pid)
 		memset(&process, 0, sizeof(process));
 	process.pid = sys_getpid();
+	if (uaio_identities_are_many())
+		uaio_identity_note();
 }
 
 void uaio_process_load(void (*forks)(void))

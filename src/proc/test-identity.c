@@ -99,6 +99,18 @@ static void after_a_change_of_all_threads_nothing_is_compared(void **state)
 	assert_int_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
 }
 
+/* The thread takes more identities than the library remembers. */
+static void who_changes_often_is_still_known(void **state)
+{
+	enum { NR_CHANGES = 300 };
+
+	(void)state;
+	for (uid_t i = 0; i < NR_CHANGES; i++)
+		become(1000 + i);
+	become(0);
+	assert_int_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
+}
+
 /* atomic: the identity of the created thread, plus 1; 0: not stored yet */
 static uint32_t of_heir;
 
@@ -132,6 +144,47 @@ static void a_thread_has_the_identity_of_its_creator(void **state)
 	become(0);
 	unit_await(has_told, NULL);
 	assert_int_equal(load_relaxed(&of_heir), mine + 1);
+}
+
+static void *check(void *identity)
+{
+	uaio_identity_check();
+	*(uint32_t *)identity = uaio_identity_mine();
+	return NULL;
+}
+
+/* Return: the identity of a thread that is created without the library's notice. */
+static uint32_t of_new_thread(void)
+{
+	uint32_t identity = UINT32_MAX;
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, check, &identity), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	return identity;
+}
+
+static void a_new_thread_is_the_process_after_its_ids_change(void **state)
+{
+	(void)state;
+	become(SOMEBODY);
+	become(0);
+	uaio_identity_changed(UAIO_CHANGED_PROCESS);
+	assert_int_equal(of_new_thread(), UAIO_IDENTITY_OF_PROCESS);
+	(void)setfsuid(SOMEBODY);
+	assert_int_not_equal(of_new_thread(), UAIO_IDENTITY_OF_PROCESS);
+	(void)setfsuid(0);
+}
+
+static int has_new_identity(void)
+{
+	return of_new_thread() != UAIO_IDENTITY_OF_PROCESS;
+}
+
+static void a_new_thread_is_the_process_in_a_child_of_fork(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(has_new_identity), 0);
 }
 
 /*
@@ -173,6 +226,8 @@ static void what_nobody_has_told_is_found_if_it_may_happen(void **state)
 	assert_int_not_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
 	(void)setfsuid(0);
 	assert_int_equal(uaio_wq_enlist(), 0);
+	uaio_identity_changed(UAIO_CHANGED_PROCESS);
+	assert_int_equal(uaio_wq_enlist(), 0);
 }
 
 static void more_identities_than_crews_are_refused(void **state)
@@ -209,6 +264,13 @@ int main(void)
 		cmocka_unit_test_setup(
 			after_a_change_of_all_threads_nothing_is_compared,
 			set_up),
+		cmocka_unit_test_setup(who_changes_often_is_still_known,
+				       set_up),
+		cmocka_unit_test_setup(
+			a_new_thread_is_the_process_after_its_ids_change,
+			set_up),
+		cmocka_unit_test_setup(
+			a_new_thread_is_the_process_in_a_child_of_fork, set_up),
 		cmocka_unit_test_setup(a_thread_has_the_identity_of_its_creator,
 				       set_up),
 		cmocka_unit_test_setup(

@@ -822,6 +822,46 @@ static void be_called(void)
 	printf(" owner %u", st.st_uid);
 }
 
+static void raise_uid_of_all(void)
+{
+	must(seteuid(0) == 0, "raise the uid");
+}
+
+static void *submit_new(void *heir_)
+{
+	struct heir *heir = heir_;
+
+	heir->res = submit_chain(heir->ring, heir->op);
+	return NULL;
+}
+
+/*
+ * Change back, then lower the user id of all threads. A new thread, which has never
+ * changed its own ids, raises the id between a submission and its completion.
+ */
+static void be_user_and_lower_all(void)
+{
+	struct io_uring ring;
+	struct heir heir = { .ring = &ring, .op = WRITE };
+	pthread_t helper, thread;
+
+	suid_fd = full_fd;
+	must(io_uring_queue_init(8, &ring, 0) == 0, "make a ring");
+	must(pthread_barrier_init(&meeting, NULL, 2) == 0, "a barrier");
+	must(pthread_create(&helper, NULL, be_other, NULL) == 0, "a thread");
+	setfsuid(NOBODY);
+	setfsuid(0);
+	must(seteuid(NOBODY) == 0, "lower the uid");
+	late_change = raise_uid_of_all;
+	must(pthread_create(&thread, NULL, submit_new, &heir) == 0, "a thread");
+	pthread_join(thread, NULL);
+	other.ring = NULL;
+	pthread_barrier_wait(&meeting);
+	pthread_join(helper, NULL);
+	io_uring_queue_exit(&ring);
+	printf(" chain %d", heir.res);
+}
+
 static const struct {
 	const char *name;
 	void (*act)(void);
@@ -830,6 +870,7 @@ static const struct {
 	{ "filtered", be_filtered },
 	{ "parked", park_as_user },
 	{ "called", be_called },
+	{ "lowered", be_user_and_lower_all },
 };
 
 static void *act_beside(void *act)
