@@ -44,7 +44,7 @@ static void *make(void *arg)
 	bool blocks_signals = call->blocks_signals;
 
 	if (call->by_library)
-		uaio_thread_become_clients(call->has_attr);
+		uaio_thread_become_clients(call->has_cpus);
 	call->begins(call);
 	if (!blocks_signals)
 		unblock_signals();
@@ -58,7 +58,6 @@ static void *make(void *arg)
 static int start(struct uaio_callback *call, const pthread_attr_t *attr)
 {
 	call->by_library = uaio_is_own_thread();
-	call->has_attr = attr;
 	return uaio_thread_start_for_client(make, call, attr);
 }
 
@@ -99,11 +98,13 @@ void uaio_callbacks_retry_slowly(void)
 	 */
 	if (!uaio_engine_is_up() || !uaio_enter())
 		return;
-	while ((call = pop_stuck()))
+	while ((call = pop_stuck())) {
+		call->has_cpus = false;
 		if (start(call, NULL) < 0) {
 			add_stuck(call);
 			break;
 		}
+	}
 	uaio_leave();
 }
 

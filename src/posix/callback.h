@@ -44,12 +44,12 @@ struct uaio_callback {
 	void (*begins)(struct uaio_callback *callback);
 	/* the function is the library's, and is called with all signals blocked */
 	bool blocks_signals;
+	/* the attributes passed to uaio_callback() set the thread's processors */
+	bool has_cpus;
 
 	/* private to callback.c */
 	/* a thread of the library has submitted the call */
 	bool by_library;
-	/* the client has passed attributes for the call's thread */
-	bool has_attr;
 	struct list node; /* in the list of calls that are stuck (I3) */
 };
 

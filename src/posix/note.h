@@ -64,6 +64,8 @@ struct uaio_posix_notice {
 	 * if has_attr: a copy of the client's thread attributes, which this struct owns
 	 */
 	pthread_attr_t attr;
+	/* if has_attr: `attr` sets the thread's processors */
+	bool has_cpus;
 };
 
 /*

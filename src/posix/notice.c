@@ -16,6 +16,7 @@
 
 #include "base/list.h"
 #include "base/sys.h"
+#include "options/options.h"
 #include "proc/entry.h"
 #include "posix/callback.h"
 #include "posix/note.h"
@@ -27,7 +28,7 @@ extern int pthread_attr_setaffinity_np(pthread_attr_t *attr, size_t bytes,
 				       const cpu_set_t *cpus)
 	__attribute__((weak));
 
-enum { SIGNALS_MAX = 64 };
+enum { SIGNALS_MAX = 64, BITS_OF_WORD = 8 * sizeof(unsigned long) };
 
 enum uaio_posix_notice_kind uaio_posix_notice_kind(const struct sigevent *event)
 {
@@ -50,14 +51,36 @@ enum uaio_posix_notice_kind uaio_posix_notice_kind(const struct sigevent *event)
 }
 
 /*
+ * Copy the processors of the thread attributes.
+ * Return: whether the attributes set processors.
+ */
+static bool copy_cpus(pthread_attr_t *to, const pthread_attr_t *from)
+{
+	/*
+	 * If the attributes set no processors, glibc sets all bits. Otherwise it clears
+	 * the last word: no processor of any kernel has so high a number.
+	 */
+	unsigned long words[UAIO_CPUS_MAX / BITS_OF_WORD + 1], in_all = ~0ul;
+	cpu_set_t *cpus = (cpu_set_t *)words;
+
+	if (!pthread_attr_getaffinity_np ||
+	    pthread_attr_getaffinity_np(from, sizeof(words), cpus))
+		return false;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		in_all &= words[i];
+	return ~in_all &&
+	       pthread_attr_setaffinity_np(to, sizeof(words), cpus) == 0;
+}
+
+/*
  * Copy the thread attributes, because the client may destroy them after it has
  * submitted.
  */
-static int copy_attr(pthread_attr_t *to, const pthread_attr_t *from)
+static int copy_attr(pthread_attr_t *to, const pthread_attr_t *from,
+		     bool *ret_has_cpus)
 {
 	struct sched_param param;
 	size_t bytes;
-	cpu_set_t cpus;
 	void *stack;
 	int value;
 
@@ -83,9 +106,7 @@ static int copy_attr(pthread_attr_t *to, const pthread_attr_t *from)
 		(void)pthread_attr_setschedparam(to, &param);
 	if (pthread_attr_getscope(from, &value) == 0)
 		(void)pthread_attr_setscope(to, value);
-	if (pthread_attr_getaffinity_np &&
-	    pthread_attr_getaffinity_np(from, sizeof(cpus), &cpus) == 0)
-		(void)pthread_attr_setaffinity_np(to, sizeof(cpus), &cpus);
+	*ret_has_cpus = copy_cpus(to, from);
 	return 0;
 }
 
@@ -102,7 +123,8 @@ int uaio_posix_notice_init(struct uaio_posix_notice *notice,
 		return 0;
 	notice->function = event->sigev_notify_function;
 	if (event->sigev_notify_attributes &&
-	    copy_attr(&notice->attr, event->sigev_notify_attributes) < 0)
+	    copy_attr(&notice->attr, event->sigev_notify_attributes,
+		      &notice->has_cpus) < 0)
 		return -EAGAIN;
 	notice->has_attr = event->sigev_notify_attributes;
 	return 0;
@@ -202,6 +224,7 @@ static void notify_by_call(struct uaio_posix_notice *notice)
 		.function = notice->function,
 		.value = notice->value,
 		.begins = release_notice,
+		.has_cpus = notice->has_attr && notice->has_cpus,
 	};
 	if (!notice->has_attr) {
 		uaio_callback(&notice->callback, NULL);

@@ -35,6 +35,7 @@ static void call_with(uaio_callback_fn *function, uint32_t value,
 	callback->value.sival_int = (int)value;
 	callback->begins = free_call;
 	callback->blocks_signals = false;
+	callback->has_cpus = false;
 	uaio_callback(callback, attr);
 }
 

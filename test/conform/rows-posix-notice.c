@@ -267,6 +267,7 @@ static struct {
 	int value, error, detached, nr_blocked, nr_calls;
 	void *pointer;
 	size_t stack_bytes, guard_bytes;
+	cpu_set_t cpus;
 	bool is_other, leaves;
 } seen;
 
@@ -284,6 +285,7 @@ static void look(union sigval arg)
 	pthread_attr_getdetachstate(&attr, &seen.detached);
 	pthread_attr_getstack(&attr, &stack, &seen.stack_bytes);
 	pthread_attr_getguardsize(&attr, &seen.guard_bytes);
+	sched_getaffinity(0, sizeof(seen.cpus), &seen.cpus);
 	pthread_sigmask(SIG_SETMASK, NULL, &mask);
 	seen.nr_blocked = 0;
 	for (int signo = 1; signo < 65; signo++)
@@ -356,6 +358,46 @@ static void its_attributes(void)
 	note("stack", (long)seen.stack_bytes);
 	note("guard", (long)seen.guard_bytes);
 	note("blocked", seen.nr_blocked);
+}
+
+/* Prints whether the function is called on the wanted processors. */
+static void note_cpus(const char *key, pthread_attr_t *attr,
+		      const cpu_set_t *wanted)
+{
+	note_call("read", aio_read(with_call(a_read(), attr)));
+	note("called", is_called());
+	note(key, CPU_EQUAL(&seen.cpus, wanted));
+}
+
+/*
+ * The attributes set no processors, then one processor, then all bits of a set. The
+ * calling thread runs on one processor, if there are several, on another one.
+ */
+static void its_processors(void)
+{
+	cpu_set_t allowed, one, every;
+	pthread_attr_t attr;
+	int first = 0, last = CPU_SETSIZE - 1;
+
+	sem_init(&seen.called, 0, 0);
+	REQUIRE(sched_getaffinity(0, sizeof(allowed), &allowed) == 0);
+	while (!CPU_ISSET(first, &allowed))
+		first++;
+	while (!CPU_ISSET(last, &allowed))
+		last--;
+	CPU_ZERO(&one);
+	CPU_SET(first, &one);
+	REQUIRE(sched_setaffinity(0, sizeof(one), &one) == 0);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	note_cpus("inherited", &attr, &one);
+	CPU_ZERO(&one);
+	CPU_SET(last, &one);
+	pthread_attr_setaffinity_np(&attr, sizeof(one), &one);
+	note_cpus("set", &attr, &one);
+	memset(&every, 0xff, sizeof(every));
+	pthread_attr_setaffinity_np(&attr, sizeof(every), &every);
+	note_cpus("every", &attr, &allowed);
 }
 
 /* pthread_attr_setsigmask_np() needs glibc 2.32. */
@@ -684,6 +726,8 @@ const struct row rows_posix_notice[] = {
 	ROW("a function is called when a read is complete", a_call),
 	ROW("a function is called in a thread of its own kind", its_thread),
 	ROW("a function is called in a thread with attributes", its_attributes),
+	ROW("a function is called on the processors of its attributes",
+	    its_processors),
 #ifdef HAS_MASK
 	ROW("a function is called with the mask of the attributes", its_mask),
 #endif

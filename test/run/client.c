@@ -7,7 +7,7 @@
  * By default it makes 34 requests: 20 preads and 10 pwrites of a file in memory, one
  * fdsync of that file, and 3 reads of a pipe, which wait until the program writes to
  * the pipe. With ENDING `posix` it makes only ten writes by POSIX AIO; with `one`, only
- * one write.
+ * one write; with `notified`, only a read and a sync by POSIX AIO.
  */
 #undef NDEBUG
 #include <aio.h>
@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <libaio.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,6 +201,51 @@ static void await_places(void)
 	} while (nr < 3);
 }
 
+static sem_t was_notified;
+
+static void tell_own_cpus(union sigval unused)
+{
+	FILE *file = fopen("/proc/thread-self/status", "r");
+	char line[256], cpus[256];
+
+	(void)unused;
+	assert(file);
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "Cpus_allowed_list: %255s", cpus) == 1)
+			puts(cpus);
+	fclose(file);
+	sem_post(&was_notified);
+}
+
+/*
+ * Make a read, which the submitting thread executes, and a sync, which a worker executes.
+ * Each has a notification function, with thread attributes that set only a stack size.
+ * The function prints the allowed processors of its thread.
+ */
+static void tell_cpus_of_notifications(void)
+{
+	char byte;
+	pthread_attr_t attr;
+	struct aiocb aiocb = {
+		.aio_fildes = memfd_create("client", MFD_CLOEXEC),
+		.aio_buf = &byte,
+		.aio_nbytes = 1,
+		.aio_sigevent = { .sigev_notify = SIGEV_THREAD,
+				  .sigev_notify_function = tell_own_cpus,
+				  .sigev_notify_attributes = &attr },
+	};
+
+	assert(sem_init(&was_notified, 0, 0) == 0);
+	assert(pthread_attr_init(&attr) == 0);
+	assert(pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED) ==
+	       0);
+	assert(pthread_attr_setstacksize(&attr, 1 << 20) == 0);
+	assert(aio_read(&aiocb) == 0);
+	assert(sem_wait(&was_notified) == 0);
+	assert(aio_fsync(O_SYNC, &aiocb) == 0);
+	assert(sem_wait(&was_notified) == 0);
+}
+
 static void make_one_request(void)
 {
 	int fd = memfd_create("client", MFD_CLOEXEC);
@@ -240,6 +286,10 @@ int main(int argc, char **argv)
 		return 0;
 	if (!strcmp(ending, "posix")) {
 		make_posix_requests();
+		return 0;
+	}
+	if (!strcmp(ending, "notified")) {
+		tell_cpus_of_notifications();
 		return 0;
 	}
 	if (!strcmp(ending, "one")) {

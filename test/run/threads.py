@@ -65,6 +65,18 @@ def _(tool):
         expect(line.split()[2], listed(allowed), line)
 
 
+@case("a SIGEV_THREAD function with attributes runs on the program's processors")
+def _(tool):
+    allowed = os.sched_getaffinity(0)
+    if len(allowed) < 2:
+        raise Skip("one processor only")
+    every, last = listed(allowed), str(max(allowed))
+    for options in ((), ("--posix=off",), (f"--cpus={last}",)):
+        for wrapped, cpus in ((), every), (("taskset", "-c", last), last):
+            tool.exec(*wrapped, tool.uaio, "run", *options, "--", tool.args.client,
+                      "notified").expect(out=2 * f"{cpus}\n")
+
+
 @case("threads of the library have the nice value that is asked for")
 def _(tool):
     every = listed(os.sched_getaffinity(0))
