@@ -86,9 +86,9 @@ void uaio_posix_notice_fini(struct uaio_posix_notice *notice);
 /*
  * Notify the client, and release the notice. Do not free the notice before some thread
  * calls notice->release(), which the caller has set. The caller holds no lock. If the
- * calling thread is a thread of the client that is inside the library (entry.h), a new
- * thread sends the signal, if one can be created: the signal handler might never return,
- * or might call the library.
+ * calling thread is a thread of the client that is inside the library (entry.h), and the
+ * signal's handler is not deferred (handlers.h), a new thread sends the signal, if one
+ * can be created: the handler might never return, or might call the library.
  */
 void uaio_posix_notify(struct uaio_posix_notice *notice);
 

@@ -18,6 +18,7 @@
 #include "base/sys.h"
 #include "options/options.h"
 #include "proc/entry.h"
+#include "proc/handlers.h"
 #include "posix/callback.h"
 #include "posix/note.h"
 
@@ -186,11 +187,12 @@ static void keep(struct uaio_callback *callback)
 static void notify_by_signal(struct uaio_posix_notice *notice)
 {
 	/*
-	 * Send the signal here only if its handler cannot interrupt the library: this
-	 * thread is outside the library, or is a thread of the library, which blocks
-	 * all signals.
+	 * Send the signal here if its handler cannot interrupt the library: this thread
+	 * is outside the library, or is a thread of the library, which blocks all
+	 * signals; or the handler is deferred; or the signal has no handler.
 	 */
-	if (!uaio_is_inside() || uaio_is_own_thread()) {
+	if (!uaio_is_inside() || uaio_is_own_thread() ||
+	    !uaio_handlers_may_interrupt(notice->signo)) {
 		release_and_send(notice);
 		return;
 	}

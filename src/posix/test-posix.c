@@ -521,10 +521,10 @@ static void a_signal_comes_though_the_waiter_executes_the_request(void **state)
 }
 
 /*
- * The thread that executes the request waits for another one, so it does not call the
- * library again.
+ * A thread completes a request while it waits for another one, and no thread can be
+ * created. So the thread does not call the library again before the signal has come.
  */
-static void a_signal_comes_though_no_thread_can_be_created(void **state)
+static void complete_without_threads(void (*await_signal)(void))
 {
 	char bytes[2];
 	int others[2];
@@ -533,8 +533,6 @@ static void a_signal_comes_though_no_thread_can_be_created(void **state)
 	struct unit_thread thread;
 	long ret;
 
-	(void)state;
-	expect_signals();
 	assert_int_equal(pipe2(others, O_CLOEXEC), 0);
 	other = aiocb_of(others[0], &bytes[1], 1);
 	aiocb.aio_sigevent = signal_of(21);
@@ -544,15 +542,53 @@ static void a_signal_comes_though_no_thread_can_be_created(void **state)
 	unit_await_sleep(&thread);
 	unit_allow_threads(0);
 	write_byte('a');
-	await_told(1);
+	await_signal();
 	unit_allow_threads(UINT32_MAX);
-	assert_int_equal(load_relaxed(&told_value), 21);
 	assert_int_equal(write(others[1], "b", 1), 1);
 	ret = unit_thread_join(&thread);
 	assert_true(ret == 0 || ret == -EINTR);
 	assert_int_equal(wait_for(&other), 0);
 	unit_close(others[0]);
 	unit_close(others[1]);
+}
+
+static void await_handler(void)
+{
+	await_told(1);
+	assert_int_equal(load_relaxed(&told_value), 21);
+}
+
+static void a_signal_comes_though_no_thread_can_be_created(void **state)
+{
+	(void)state;
+	expect_signals();
+	complete_without_threads(await_handler);
+}
+
+static void take_signal(void)
+{
+	siginfo_t info;
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGRTMIN + 1);
+	assert_int_equal(sigwaitinfo(&set, &info), SIGRTMIN + 1);
+	assert_int_equal(info.si_value.sival_int, 21);
+}
+
+static void a_signal_without_a_handler_takes_no_thread(void **state)
+{
+	uint32_t nr_refused = unit_nr_refused_threads();
+	sigset_t set, old;
+
+	(void)state;
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGRTMIN + 1);
+	assert_int_equal(pthread_sigmask(SIG_BLOCK, &set, &old), 0);
+	assert_true(signal(SIGRTMIN + 1, SIG_DFL) != SIG_ERR);
+	complete_without_threads(take_signal);
+	assert_int_equal(unit_nr_refused_threads(), nr_refused);
+	assert_int_equal(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
 }
 
 static void a_request_that_is_cancelled_is_told_of(void **state)
@@ -853,6 +889,7 @@ int main(void)
 		POSIX_TEST(
 			a_signal_comes_though_the_waiter_executes_the_request),
 		POSIX_TEST(a_signal_comes_though_no_thread_can_be_created),
+		POSIX_TEST(a_signal_without_a_handler_takes_no_thread),
 		POSIX_TEST(a_request_that_is_cancelled_is_told_of),
 		POSIX_TEST(a_signal_that_there_is_not_is_the_requests_error),
 		POSIX_TEST(a_list_is_waited_for),

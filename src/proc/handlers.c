@@ -37,6 +37,16 @@ uint64_t uaio_handlers_deferrable(void)
 	return ~AT_ONCE;
 }
 
+typedef void handler_fn(int sig, siginfo_t *info, void *context);
+
+/* The kernel's struct sigaction. */
+struct action {
+	handler_fn *handler;
+	uint64_t flags;
+	void (*restorer)(void);
+	uint64_t mask;
+};
+
 #if defined(__x86_64__)
 
 enum {
@@ -48,16 +58,6 @@ enum {
 	 */
 	FRAMES_BELOW = 8192,
 	FRAMES_ABOVE = 512,
-};
-
-typedef void handler_fn(int sig, siginfo_t *info, void *context);
-
-/* The kernel's struct sigaction. */
-struct action {
-	handler_fn *handler;
-	uint64_t flags;
-	void (*restorer)(void);
-	uint64_t mask;
 };
 
 /* A handler that the program has set. */
@@ -388,6 +388,12 @@ void uaio_handlers_forget(void)
 
 #else
 
+static bool is_ours(const void *handler)
+{
+	(void)handler;
+	return false;
+}
+
 void uaio_handlers_start(void)
 {
 }
@@ -414,3 +420,13 @@ uaio_signal_handler_fn *uaio_handlers_signal(uaio_signal_fn *set, int sig,
 }
 
 #endif
+
+bool uaio_handlers_may_interrupt(int sig)
+{
+	struct action action;
+
+	/* A value of 0 or 1 is no function: SIG_DFL, SIG_IGN. */
+	return sys_sigaction(sig, NULL, &action) < 0 ||
+	       ((uintptr_t)action.handler > 1 &&
+		!is_ours((const void *)(uintptr_t)action.handler));
+}

@@ -34,6 +34,7 @@
 #define UAIO_PROC_HANDLERS_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef int uaio_sigaction_fn(int sig, const struct sigaction *action,
@@ -56,6 +57,12 @@ void uaio_handlers_forget(void);
 
 /* Return: all signals except those of I4, in the kernel's format. */
 uint64_t uaio_handlers_deferrable(void);
+
+/*
+ * Return: whether the signal has a handler that may run while a thread is inside the
+ * library, because the handler is not deferred.
+ */
+bool uaio_handlers_may_interrupt(int sig);
 
 /* Run the deferred handlers. Context: the thread has left the library. */
 void uaio_handlers_run(void);

@@ -464,6 +464,7 @@ static const struct {
 	{ "jumps-out-of-waits", jumps_out_of_waits },
 	{ "jumps-out-of-first-calls", jumps_out_of_first_calls },
 	{ "jumps-out-of-suspend", jumps_out_of_suspend },
+	{ "jumps-by-completions", jumps_by_completions },
 	{ "jumps-out-of-setuid", jumps_out_of_setuid },
 	{ "cancelled-anywhere", cancelled_anywhere },
 	{ "handlers-as-set", handlers_as_set },

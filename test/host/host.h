@@ -219,6 +219,7 @@ void jumps_anywhere(void);
 void jumps_out_of_waits(void);
 void jumps_out_of_first_calls(void);
 void jumps_out_of_suspend(void);
+void jumps_by_completions(void);
 void jumps_out_of_setuid(void);
 void cancelled_anywhere(void);
 void handlers_as_set(void);

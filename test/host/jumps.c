@@ -284,6 +284,71 @@ void jumps_out_of_suspend(void)
 	}
 }
 
+/* how often the main thread has begun to suspend; atomic */
+static uint32_t nr_suspends;
+static struct aiocb *resubmitted;
+
+static void submit_and_jump(int sig)
+{
+	REQUIRE(aio_read(resubmitted) == 0);
+	jump(sig);
+}
+
+static void *write_when_asleep(void *arg)
+{
+	sigset_t all;
+
+	(void)sigfillset(&all);
+	REQUIRE(pthread_sigmask(SIG_SETMASK, &all, NULL) == 0);
+	for (unsigned i = 0; i < host_rounds(1000); i++) {
+		while (__atomic_load_n(&nr_suspends, __ATOMIC_ACQUIRE) == i)
+			sched_yield();
+		if (i % 2)
+			while (host_state_of(getpid()) != 'S')
+				sched_yield();
+		REQUIRE(write(*(int *)arg, "x", 1) == 1);
+	}
+	return NULL;
+}
+
+/*
+ * In aio_suspend the thread completes another request. The handler of that request's
+ * signal submits the request again, and leaves aio_suspend by siglongjmp.
+ */
+void jumps_by_completions(void)
+{
+	static char bytes[2];
+	static struct aiocb aiocbs[2];
+	int ends[2], others[2];
+	pthread_t writer;
+
+	REQUIRE(pipe(ends) == 0 && pipe(others) == 0);
+	for (int i = 0; i < 2; i++) {
+		aiocbs[i].aio_fildes = i ? others[0] : ends[0];
+		aiocbs[i].aio_buf = &bytes[i];
+		aiocbs[i].aio_nbytes = 1;
+		aiocbs[i].aio_sigevent.sigev_notify =
+			i ? SIGEV_NONE : SIGEV_SIGNAL;
+		aiocbs[i].aio_sigevent.sigev_signo = SIGUSR1;
+		REQUIRE(aio_read(&aiocbs[i]) == 0);
+	}
+	resubmitted = &aiocbs[0];
+	handle(SIGUSR1, submit_and_jump);
+	REQUIRE(!pthread_create(&writer, NULL, write_when_asleep, &ends[1]));
+	while (nr_jumps < (int)host_rounds(1000)) {
+		is_armed = 1;
+		if (sigsetjmp(out, 1) == 0) {
+			__atomic_add_fetch(&nr_suspends, 1, __ATOMIC_RELEASE);
+			sleep_in_suspend(&aiocbs[1]);
+		}
+	}
+	REQUIRE(pthread_join(writer, NULL) == 0);
+	REQUIRE(aio_error(&aiocbs[0]) == EINPROGRESS);
+	REQUIRE(write(others[1], "x", 1) == 1);
+	sleep_in_suspend(&aiocbs[1]);
+	REQUIRE(aio_error(&aiocbs[1]) == 0 && aio_return(&aiocbs[1]) == 1);
+}
+
 static uint32_t nr_late; /* atomic */
 
 /*
