@@ -221,6 +221,7 @@ void uaio_identities_prove(void)
 void uaio_identities_forget(void)
 {
 	table.lock = (struct uaio_lock){ 0 };
+	uaio_attributes_forget();
 	is_beside_lost_threads |=
 		!&__libc_single_threaded || !__libc_single_threaded;
 	for (unsigned i = 0; i < NR_KNOWN; i++)

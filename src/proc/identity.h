@@ -159,12 +159,8 @@ void uaio_identity_disinherit(uaio_thread_main_fn *main, void *arg);
 
 /* attributes.c: the attributes of an identity that can be queried and compared */
 
-enum {
-	/*
-	 * The attributes of a thread with more supplementary groups are not compared.
-	 */
-	UAIO_GROUPS_MAX = 64,
-};
+/* how many supplementary groups struct uaio_attributes contains itself */
+enum { UAIO_GROUPS_MAX = 64 };
 
 struct uaio_attributes {
 	/* real, effective, saved and file system id */
@@ -183,14 +179,25 @@ struct uaio_attributes {
 	uint32_t nr_groups;
 	/* only the first nr_groups are used */
 	gid_t groups[UAIO_GROUPS_MAX];
+	/*
+	 * borrows: more than UAIO_GROUPS_MAX groups, while nr_groups is 0; or NULL. Equal
+	 * lists are one object, which is never freed.
+	 */
+	const struct uaio_groups *many_groups;
 };
 
 /*
  * Query the attributes of the calling thread.
- * Return: false if a query fails or there are too many groups: then attributes cannot
+ * Return: false if a query fails, or the groups cannot be kept: then attributes cannot
  * be compared.
  */
 bool uaio_attributes_ask(struct uaio_attributes *ret);
+
+/*
+ * Called in a child of fork(): free the lock, which a thread of the parent may have
+ * held.
+ */
+void uaio_attributes_forget(void);
 
 bool uaio_attributes_are_equal(const struct uaio_attributes *a,
 			       const struct uaio_attributes *b);

@@ -7,6 +7,7 @@
 #include "proc/former.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -99,6 +100,41 @@ static void a_call_has_the_ids_of_its_submission(void **state)
 			 0);
 	check_fsuid(0);
 	uaio_former_end(&call);
+}
+
+/* Set the groups of all threads, as the program would. */
+static void join_groups(size_t nr, const gid_t *groups)
+{
+	struct uaio_former_change change;
+
+	assert_int_equal(uaio_former_change_begin(true, &change), 0);
+	assert_int_equal(setgroups(nr, groups), 0);
+	uaio_former_change_end(true, true, &change);
+}
+
+static void a_call_has_the_many_groups_of_its_submission(void **state)
+{
+	enum { NR_GROUPS = 100 };
+
+	gid_t own[UAIO_GROUPS_MAX], groups[NR_GROUPS], found[NR_GROUPS];
+	int nr_own = getgroups(UAIO_GROUPS_MAX, own);
+	struct uaio_former_call call;
+	uint32_t of_many;
+
+	(void)state;
+	assert_true(nr_own >= 0);
+	for (gid_t i = 0; i < NR_GROUPS; i++)
+		groups[i] = 1000 + i;
+	become(0);
+	join_groups(NR_GROUPS, groups);
+	of_many = uaio_former_now();
+	join_groups(0, NULL);
+	assert_int_equal(begin(of_many, UAIO_NEEDS_FILE_IDS, &call), 0);
+	assert_int_equal(getgroups(NR_GROUPS, found), NR_GROUPS);
+	assert_memory_equal(found, groups, sizeof(groups));
+	uaio_former_end(&call);
+	assert_int_equal(getgroups(NR_GROUPS, found), 0);
+	join_groups((size_t)nr_own, own);
 }
 
 static long try_without_rights(void *arg)
@@ -245,6 +281,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(who_gives_up_all_for_good_is_not_watched),
 		UNIT_TEST(a_call_has_the_ids_of_its_submission),
+		UNIT_TEST(a_call_has_the_many_groups_of_its_submission),
 		UNIT_TEST(a_call_gains_no_rights),
 		UNIT_TEST(what_begins_in_a_chain_has_the_fewer_rights),
 		UNIT_TEST(a_change_that_gives_rights_waits_for_calls),

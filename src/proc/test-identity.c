@@ -6,8 +6,10 @@
 #undef NDEBUG
 #include "proc/identity.h"
 
+#include <grp.h>
 #include <pthread.h>
 #include <sys/fsuid.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
@@ -108,6 +110,44 @@ static void who_changes_often_is_still_known(void **state)
 	for (uid_t i = 0; i < NR_CHANGES; i++)
 		become(1000 + i);
 	become(0);
+	assert_int_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
+}
+
+/* Set the groups of this thread only. */
+static void take_groups(size_t nr, const gid_t *groups)
+{
+	assert_int_equal(syscall(SYS_setgroups, nr, groups), 0);
+	uaio_identity_changed(UAIO_CHANGED_ATTRIBUTES);
+}
+
+static void many_groups_are_compared(void **state)
+{
+	enum { NR_GROUPS = UAIO_GROUPS_MAX + 36 };
+
+	gid_t own[UAIO_GROUPS_MAX], groups[NR_GROUPS];
+	int nr_own = getgroups(UAIO_GROUPS_MAX, own);
+	uint32_t first, fewer;
+
+	(void)state;
+	assert_true(nr_own >= 0);
+	for (gid_t i = 0; i < NR_GROUPS; i++)
+		groups[i] = 1000 + i;
+	take_groups(NR_GROUPS, groups);
+	first = uaio_identity_mine();
+	assert_int_not_equal(first, UAIO_IDENTITY_OF_PROCESS);
+	take_groups(NR_GROUPS - 1, groups);
+	fewer = uaio_identity_mine();
+	assert_int_not_equal(fewer, UAIO_IDENTITY_OF_PROCESS);
+	assert_int_not_equal(fewer, first);
+	groups[NR_GROUPS - 1]++;
+	take_groups(NR_GROUPS, groups);
+	assert_int_not_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
+	assert_int_not_equal(uaio_identity_mine(), first);
+	assert_int_not_equal(uaio_identity_mine(), fewer);
+	groups[NR_GROUPS - 1]--;
+	take_groups(NR_GROUPS, groups);
+	assert_int_equal(uaio_identity_mine(), first);
+	take_groups((size_t)nr_own, own);
 	assert_int_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
 }
 
@@ -266,6 +306,7 @@ int main(void)
 			set_up),
 		cmocka_unit_test_setup(who_changes_often_is_still_known,
 				       set_up),
+		cmocka_unit_test_setup(many_groups_are_compared, set_up),
 		cmocka_unit_test_setup(
 			a_new_thread_is_the_process_after_its_ids_change,
 			set_up),
