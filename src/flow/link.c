@@ -416,25 +416,21 @@ void uaio_link_expire(struct uaio_req *timer)
 			return;
 		}
 		splice_out_locked(timer);
-		if (what == UAIO_CANCEL_NONE) {
-			/*
-			 * The timer cannot wait again, as memory was refused. So mark
-			 * the request unwanted: if the worker has not begun the
-			 * request's call yet, it does not make the call (asleep.h, I2).
-			 */
-			if (uaio_optab[req->sqe.op].sleeps)
-				/*
-				 * relaxed: other threads read is_unwanted under the queue's
-				 * lock
-				 */
-				store_relaxed(&req->is_unwanted, true);
-			res = -EALREADY;
-		}
 		/*
-		 * The request's call sleeps. As in the kernel, the timer's result is
-		 * then 1, the number of requests that it cancelled, even before the
-		 * call has ended.
+		 * A worker executes the request. If it is unwanted, it does not wait
+		 * again after a shot (cancel.c, I4), nor begin to sleep (asleep.h, I2).
+		 * relaxed: other threads read is_unwanted under the queue's lock
 		 */
+		if (what == UAIO_CANCEL_NONE &&
+		    (req->sqe.is_multishot || uaio_optab[req->sqe.op].sleeps))
+			store_relaxed(&req->is_unwanted, true);
+		/*
+		 * As in the kernel, the timer cancels a multishot request even between
+		 * two shots. If the request's call sleeps, the timer's result is 1, the
+		 * number of requests that it cancelled, even before the call has ended.
+		 */
+		if (what == UAIO_CANCEL_NONE && !req->sqe.is_multishot)
+			res = -EALREADY;
 		else if (uaio_optab[req->sqe.op].sleeps)
 			res = 1;
 	}

@@ -716,30 +716,71 @@ static bool hold_accept(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * A client cancels a multishot accept once, while a worker calls accept4() for it. When
- * the call returns, the request must end instead of accepting once more.
+ * Start a multishot accept with a linked timeout, and wait until a worker calls
+ * accept4() for it.
+ * Return: the listening socket.
  */
-static void what_a_worker_accepts_by_ends_as_well(void **state)
+static int hold_a_worker(void)
 {
+	static const struct __kernel_timespec late = { .tv_sec = 1000 };
 	struct sockaddr_in address;
 	int fd = listener(0, &address);
 
-	(void)state;
 	accepting.is_there = accepting.may_go = 0;
 	unit_hook(hold_accept);
 	call_once(&address);
-	put_accept(&client, fd, 1);
+	put_accept(&client, fd, 1)->flags = IOSQE_IO_LINK;
+	put_rw(&client, IORING_OP_LINK_TIMEOUT, -1, &late, 1, 0, 2);
 	submit(&client, 0);
 	while (!load_relaxed(&accepting.is_there))
 		(void)uaio_sleep(&accepting.is_there, 0, UAIO_FOREVER);
-	put_cancel(&client, 1);
-	submit(&client, 1);
-	assert_got(&client, 0, -EALREADY);
+	return fd;
+}
+
+/* Let the call return: the request must end instead of accepting once more. */
+static void let_worker_go(void)
+{
 	store_relaxed(&accepting.may_go, 1);
 	uaio_wake(&accepting.may_go, 1);
 	close(get(&client).res);
 	assert_got(&client, 1, -ECANCELED);
 	unit_hook(NULL);
+}
+
+/*
+ * A client cancels a multishot accept once, while a worker calls accept4() for it.
+ */
+static void what_a_worker_accepts_by_ends_as_well(void **state)
+{
+	int fd = hold_a_worker();
+
+	(void)state;
+	put_cancel(&client, 1);
+	submit(&client, 1);
+	assert_got(&client, 0, -EALREADY);
+	let_worker_go();
+	assert_got(&client, 2, -ECANCELED);
+	unit_close(fd);
+}
+
+/*
+ * The linked timeout of a multishot accept expires while a worker calls accept4().
+ */
+static void what_a_worker_accepts_by_ends_at_its_limit(void **state)
+{
+	static const struct __kernel_timespec now = { 0 };
+	struct io_uring_sqe *sqe;
+	int fd = hold_a_worker();
+
+	(void)state;
+	sqe = put(&client, IORING_OP_TIMEOUT_REMOVE, -1, 3);
+	sqe->addr = 2;
+	sqe->addr2 = (uintptr_t)&now;
+	sqe->timeout_flags = IORING_LINK_TIMEOUT_UPDATE | IORING_TIMEOUT_UPDATE;
+	submit(&client, 2);
+	assert_got_both(&client, 3, 0, 2, -ETIME);
+	let_worker_go();
+	assert_none(&client);
 	unit_close(fd);
 }
 
@@ -868,6 +909,7 @@ int main(void)
 		 * may close descriptors of the library.
 		 */
 		RING_TEST(what_a_worker_accepts_by_ends_as_well),
+		RING_TEST(what_a_worker_accepts_by_ends_at_its_limit),
 		RING_TEST(accepting_is_cancelled_in_a_crowd),
 		RING_TEST(workers_accepting_are_cancelled_in_a_crowd),
 		RING_TEST(a_ring_ends_while_it_accepts),
