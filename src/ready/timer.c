@@ -374,6 +374,8 @@ static bool change_locked(struct uaio_req *req, int64_t now,
 		req->sqe.timer_flags &= ~(uint32_t)UAIO_TIMER_ABSOLUTE;
 		req->sqe.timer_flags |=
 			aim->is_absolute ? UAIO_TIMER_ABSOLUTE : 0;
+		if (req->sqe.is_multishot)
+			req->sqe.len = 0;
 		req->until_ns = uaio_timer_due(&req->sqe, now);
 		*ret_is_first = add_locked(ready, req);
 	}

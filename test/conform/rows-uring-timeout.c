@@ -415,6 +415,28 @@ static void multishot_removed(void)
 	note_result("last", last_res);
 }
 
+/*
+ * An updated timeout repeats for ever. The ring has room for completions that come
+ * while this process does not run.
+ */
+static void multishot_updated(void)
+{
+	const struct io_uring_params params = {
+		.flags = IORING_SETUP_CQSIZE,
+		.cq_entries = 16384,
+	};
+	struct uring ring = prepare();
+	struct io_uring_cqe cqe;
+	uint64_t target;
+
+	ring = new_uring_of(8, &params);
+	target = timeout(&ring, &never, 2, IORING_TIMEOUT_MULTISHOT)->user_data;
+	removal(&ring, target, IORING_TIMEOUT_UPDATE, &soon);
+	note_result("submit", uring_submit(&ring));
+	for (int i = 0; i < 5 && uring_find(&ring, target, &cqe); i++)
+		note_cqe("shot", &cqe);
+}
+
 static void removed(void)
 {
 	struct uring ring = prepare();
@@ -632,6 +654,7 @@ const struct row rows_uring_timeout[] = {
 	ROW("a timeout ends a wait for more", ends_a_wait),
 	ROW("a timeout that comes again", multishot),
 	ROW("a timeout that comes again is removed", multishot_removed),
+	ROW("a timeout that comes again is updated", multishot_updated),
 	ROW("a timeout is removed", removed),
 	ROW("one of two timeouts is removed", removed_one_of_two),
 	ROW("removing a request that is no timeout", removing_what_is_none),
