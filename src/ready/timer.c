@@ -350,6 +350,8 @@ static bool repeat(struct uaio_req *timer)
 		return false;
 	}
 	timer->sqe.len -= timer->sqe.len != 0;
+	/* Only the interval that uaio_timer_change() changes has an absolute end. */
+	timer->sqe.timer_flags &= ~(uint32_t)UAIO_TIMER_ABSOLUTE;
 	timer->until_ns = uaio_timer_due(&timer->sqe, uaio_now_ns());
 	if (!uaio_ready_park(timer, UAIO_REQ_RUNNING))
 		uaio_flow->complete(timer, -ECANCELED, NULL);

@@ -74,8 +74,9 @@ enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
 /*
  * Change the time of the queue's first timer that matches. Timers that a link or drain
  * holds back do not count. The new time is by the timer's own clock, and relative to
- * now unless is_absolute. A multishot timer then repeats for ever. is_meant: whether a
- * timer matches; it is called with the queue's lock held.
+ * now unless is_absolute. A multishot timer then repeats for ever, and each further
+ * interval is time_ns long. is_meant: whether a timer matches; it is called with the
+ * queue's lock held.
  * Return: 0; -ENOENT: none matches; -EALREADY: another thread is just completing the
  * timer.
  */

@@ -437,6 +437,29 @@ static void multishot_updated(void)
 		note_cqe("shot", &cqe);
 }
 
+/*
+ * An absolute time becomes the length of the next intervals, which is then as long as
+ * the machine has run. So there is only one completion.
+ */
+static void multishot_updated_by_clock(void)
+{
+	struct uring ring = prepare();
+	struct __kernel_timespec end;
+	struct timespec now;
+	uint64_t target;
+
+	target = timeout(&ring, &never, 0, IORING_TIMEOUT_MULTISHOT)->user_data;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	end = span_of(now.tv_sec * 1000000000ll + now.tv_nsec + 2 * MS);
+	removal(&ring, target, IORING_TIMEOUT_UPDATE | IORING_TIMEOUT_ABS,
+		&end);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 2);
+	timeout(&ring, &soon, 0, 0);
+	note_result("later", uring_submit(&ring));
+	note_cqes("later", &ring, 1);
+}
+
 static void removed(void)
 {
 	struct uring ring = prepare();
@@ -655,6 +678,8 @@ const struct row rows_uring_timeout[] = {
 	ROW("a timeout that comes again", multishot),
 	ROW("a timeout that comes again is removed", multishot_removed),
 	ROW("a timeout that comes again is updated", multishot_updated),
+	ROW("a timeout that comes again is updated by a clock",
+	    multishot_updated_by_clock),
 	ROW("a timeout is removed", removed),
 	ROW("one of two timeouts is removed", removed_one_of_two),
 	ROW("removing a request that is no timeout", removing_what_is_none),
