@@ -156,8 +156,12 @@ long uaio_uring_restrict(struct uaio_uring *ring, const void *arg, uint32_t nr);
 bool uaio_uring_is_allowed(const struct uaio_uring *ring,
 			   const struct io_uring_sqe *raw);
 
-/* Return: whether a ring allows this opcode of io_uring_register(). Context: any. */
-bool uaio_uring_may_register(const struct uaio_uring *ring, uint32_t opcode);
+/*
+ * Return: 0 if this thread may call io_uring_register() with this opcode; -EEXIST: only
+ * another thread may use the ring; -EACCES: the ring does not allow the opcode.
+ * Context: any.
+ */
+int uaio_uring_check_register(const struct uaio_uring *ring, uint32_t opcode);
 
 /* IORING_REGISTER_PERSONALITY and IORING_UNREGISTER_PERSONALITY. */
 long uaio_uring_register_personality(struct uaio_uring *ring, const void *arg,

@@ -563,12 +563,10 @@ static long register_other(struct uaio_uring *ring, uint32_t opcode, void *arg,
 long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 			    uint32_t nr)
 {
-	const void *owner = load_relaxed(&ring->owner);
+	int ret = uaio_uring_check_register(ring, opcode);
 
-	if (owner && owner != &uaio_entry)
-		return -EEXIST;
-	if (!uaio_uring_may_register(ring, opcode))
-		return -EACCES;
+	if (ret < 0)
+		return ret;
 	if (has_arg(opcode) && !arg)
 		return -EFAULT;
 	switch (opcode) {

@@ -26,6 +26,7 @@
 
 #include "base/asked.h"
 #include "base/sys.h"
+#include "proc/entry.h"
 #include "uring/abi.h"
 #include "uring/calls.h"
 #include "uring/ring.h"
@@ -105,14 +106,20 @@ bool uaio_uring_is_allowed(const struct uaio_uring *ring,
 	       !(raw->flags & ~(only->sqe_flags_allowed | required));
 }
 
-bool uaio_uring_may_register(const struct uaio_uring *ring, uint32_t opcode)
+int uaio_uring_check_register(const struct uaio_uring *ring, uint32_t opcode)
 {
 	/*
-	 * relaxed: if another thread enables the ring, the client orders both calls;
-	 * restrictions are immutable once the ring is restricted
+	 * relaxed, both: if another thread enables the ring, the client orders both
+	 * calls; restrictions are immutable once the ring is restricted
 	 */
+	const void *owner = load_relaxed(&ring->owner);
+
+	if (owner && owner != &uaio_entry)
+		return -EEXIST;
 	return likely(!load_relaxed(&ring->is_restricted)) ||
-	       ring->restrictions.register_ops >> opcode & 1;
+			       ring->restrictions.register_ops >> opcode & 1
+		       ? 0
+		       : -EACCES;
 }
 
 /*

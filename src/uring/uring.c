@@ -147,8 +147,9 @@ static long do_register(uint32_t fd, uint32_t opcode, void *arg,
 	if (!ring)
 		return ret;
 	if (opcode == IORING_REGISTER_SYNC_CANCEL) {
-		if (!uaio_uring_may_register(ring, opcode))
-			return -EACCES;
+		ret = uaio_uring_check_register(ring, opcode);
+		if (ret < 0)
+			return ret;
 		if (!uaio_uring_use(ring))
 			return -EBADF;
 		ret = is_registered || uaio_uring_is_still(fd, ring)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -505,6 +506,39 @@ static void synchronously(void)
 	note_result("all_of_none", cancel_now(&ring, &reg));
 }
 
+/* The call of a thread that does not own the ring */
+static struct {
+	struct uring ring;
+	struct io_uring_sync_cancel_reg reg;
+	long ret;
+} owned;
+
+static void *cancel_elsewhere(void *arg)
+{
+	owned.ret = cancel_now(&owned.ring, &owned.reg);
+	return arg;
+}
+
+static void synchronously_elsewhere(void)
+{
+	pthread_t thread;
+
+	(void)prepare();
+	owned.ring = new_uring(8, IORING_SETUP_SINGLE_ISSUER);
+	owned.reg = (struct io_uring_sync_cancel_reg){
+		.timeout = { -1, -1 },
+		.fd = -1,
+		.addr = poll_of(&owned.ring, quiet[0]),
+	};
+	uring_submit(&owned.ring);
+	REQUIRE(!pthread_create(&thread, NULL, cancel_elsewhere, NULL));
+	REQUIRE(!pthread_join(thread, NULL));
+	note_result("elsewhere", owned.ret);
+	note("ends", uring_settle(&owned.ring));
+	note_result("here", cancel_now(&owned.ring, &owned.reg));
+	note_cqes("here", &owned.ring, 1);
+}
+
 static void synchronous_arguments(void)
 {
 	struct uring ring = prepare();
@@ -549,6 +583,8 @@ const struct row rows_uring_cancel[] = {
 	ROW("cancelling a splice that waits", spliced),
 	ROW("cancelling a read in a thread, with a flag", read_by_a_thread),
 	ROW("cancelling by io_uring_register", synchronously),
+	ROW("cancelling by io_uring_register in another thread",
+	    synchronously_elsewhere),
 	ROW("cancelling by io_uring_register, argument by argument",
 	    synchronous_arguments),
 	NO_ROW,
