@@ -102,10 +102,10 @@ struct by_client {
 
 static bool is_by_data(const struct uaio_uring_aim *what)
 {
-	return what->flags & IORING_ASYNC_CANCEL_USERDATA ||
-	       !(what->flags &
-		 (IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_OP |
-		  IORING_ASYNC_CANCEL_ANY));
+	return !(what->flags & IORING_ASYNC_CANCEL_ANY) &&
+	       (what->flags & IORING_ASYNC_CANCEL_USERDATA ||
+		!(what->flags &
+		  (IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_OP)));
 }
 
 /* Return: whether `aim` matches this request. Caller holds the queue's lock. */
@@ -124,6 +124,10 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 	if ((sqe->word && sqe->word == client->own_word) ||
 	    sqe->op == UAIO_OP_LINK_TIMER)
 		return false;
+	/* As in the kernel, a timeout does not match if a descriptor is given. */
+	if (what->flags & IORING_ASYNC_CANCEL_ANY)
+		return !(what->flags & IORING_ASYNC_CANCEL_FD) ||
+		       sqe->op != UAIO_OP_TIMER;
 	if (client->op >= 0 && sqe->op != client->op)
 		return false;
 	if (what->flags & IORING_ASYNC_CANCEL_OP && sqe->key != what->opcode)
@@ -211,7 +215,8 @@ static void find_by(struct by_client *client)
 	if (is_by_data(client->what)) {
 		client->aim.by = UAIO_INDEX_DATA;
 		client->aim.key = client->what->user_data;
-	} else if (client->file) {
+	} else if (client->file &&
+		   !(client->what->flags & IORING_ASYNC_CANCEL_ANY)) {
 		client->aim.by = UAIO_INDEX_FILE;
 		client->aim.key = uaio_index_key_of(client->file);
 	} else {

@@ -182,6 +182,7 @@ static void by_fixed_file(void)
 static void anything(void)
 {
 	struct uring ring = prepare();
+	uint64_t target;
 
 	cancel(&ring, 0, -1, ANY);
 	try_sqe("none", &ring);
@@ -194,6 +195,13 @@ static void anything(void)
 	note_cqes("all", &ring, 4);
 	cancel(&ring, 0, -1, ANY | ALL);
 	try_sqe("all_of_none", &ring);
+	target = poll_of(&ring, quiet[0]);
+	timeout(&ring);
+	poll_of(&ring, other[0]);
+	uring_submit(&ring);
+	cancel(&ring, target, -1, ANY | USERDATA);
+	note_result("whatever", uring_submit(&ring));
+	note_cqes("whatever", &ring, 4);
 }
 
 static void by_operation(void)
@@ -506,6 +514,32 @@ static void synchronously(void)
 	note_result("all_of_none", cancel_now(&ring, &reg));
 }
 
+/* With ANY, the kernel ignores keys. But FD keeps it from searching for timeouts. */
+static void synchronously_anything(void)
+{
+	struct uring ring = prepare();
+	struct io_uring_sync_cancel_reg reg = {
+		.timeout = { -1, -1 },
+		.fd = other[0],
+		.flags = ANY | FD,
+	};
+
+	poll_of(&ring, quiet[0]);
+	poll_of(&ring, other[0]);
+	timeout(&ring);
+	uring_submit(&ring);
+	note_result("descriptor", cancel_now(&ring, &reg));
+	note_cqes("descriptor", &ring, 2);
+	poll_of(&ring, quiet[0]);
+	uring_submit(&ring);
+	reg.flags = ANY | OP;
+	note_result("operation", cancel_now(&ring, &reg));
+	note_cqes("operation", &ring, 2);
+	reg.fd = 77777;
+	reg.flags = ANY | FD;
+	note_result("closed", cancel_now(&ring, &reg));
+}
+
 /* The call of a thread that does not own the ring */
 static struct {
 	struct uring ring;
@@ -583,6 +617,7 @@ const struct row rows_uring_cancel[] = {
 	ROW("cancelling a splice that waits", spliced),
 	ROW("cancelling a read in a thread, with a flag", read_by_a_thread),
 	ROW("cancelling by io_uring_register", synchronously),
+	ROW("cancelling anything by io_uring_register", synchronously_anything),
 	ROW("cancelling by io_uring_register in another thread",
 	    synchronously_elsewhere),
 	ROW("cancelling by io_uring_register, argument by argument",
