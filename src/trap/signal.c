@@ -346,7 +346,6 @@ void uaio_trap_block(struct uaio_trap_thread *self)
 		self->let_in = 0;
 	}
 	self->is_pending = UAIO_TRAP_BLOCKED;
-	self->child_mask = self->mask;
 }
 
 /*

@@ -246,10 +246,14 @@ static bool is_thread(uint64_t flags)
 	return flags & CLONE_VM && !(flags & CLONE_VFORK);
 }
 
-/* Block all signals until both parent and child have returned from clone(). */
+/*
+ * Block all signals until both parent and child have returned from clone(). Record the
+ * mask for both here only: a child of vfork() shares the record, and changes `mask`.
+ */
 static void block(struct uaio_trap_thread *self)
 {
 	uaio_trap_block(self);
+	self->child_mask = self->mask;
 	self->is_pending = 0;
 }
 

@@ -67,6 +67,7 @@ struct uaio_trap_thread {
 	uint64_t pass;
 	/* where the program continues after clone() */
 	uint64_t ret;
+	/* the program's mask at clone(), with which parent and child continue */
 	uint64_t child_mask;
 	uint64_t dispatch, offset, length; /* arguments of prctl() */
 	uint64_t saved[5];

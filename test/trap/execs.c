@@ -271,18 +271,30 @@ static int do_spawn(char **argv)
 	return 0;
 }
 
+/* The child changes its signal mask, and the parent's mask must stay. */
 static int do_vfork(char **argv)
 {
 	volatile int error = 0;
-	pid_t pid = vfork();
+	sigset_t none, blocked;
+	unsigned long mask;
 	int status;
+	pid_t pid;
 
+	(void)sigemptyset(&none);
+	(void)sigemptyset(&blocked);
+	(void)sigaddset(&blocked, SIGUSR1);
+	(void)sigprocmask(SIG_SETMASK, &blocked, NULL);
+	mask = mask_now();
+	pid = vfork();
 	if (pid == 0) {
+		(void)sigprocmask(SIG_SETMASK, &none, NULL);
 		(void)execve(argv[0], argv, environ);
 		error = errno;
 		_exit(1);
 	}
 	status = status_of(pid);
+	if (mask_now() != mask)
+		printf("vfork: the parent's mask is %lx\n", mask_now());
 	if (error)
 		printf("vfork: %s\n", strerror(error));
 	else
