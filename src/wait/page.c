@@ -402,13 +402,24 @@ static bool try_all(const struct tries *tries)
 	struct uaio_req *ended[UAIO_REQS_TOGETHER];
 	int64_t results[UAIO_REQS_TOGETHER];
 	unsigned nr_ended = 0, nr_misses = 0;
+	const struct uaio_file *file = NULL;
+	bool is_lost = false;
 	/* bit i is set if the request ended[i] was cancelled */
 	uint32_t cancelled = 0;
 	struct list startable;
 
 	list_init(&startable);
 	for (unsigned i = 0; i < tries->nr; i++) {
-		results[i] = nr_misses < MISSES ? try(tries->reqs[i]) : -EAGAIN;
+		struct uaio_req *req = tries->reqs[i];
+
+		results[i] = -EAGAIN;
+		if (nr_misses == MISSES)
+			continue;
+		/* One check serves successive requests of the same file. */
+		if (req->file != file)
+			is_lost = uaio_req_has_lost_file(req, req->sqe.fd);
+		file = req->file;
+		results[i] = unlikely(is_lost) ? -EBADF : try(req);
 		nr_misses += results[i] == -EAGAIN;
 	}
 	uaio_lock(&pages.lock, UAIO_RANK_PAGE);

@@ -391,6 +391,37 @@ static void closing_waits_for_a_read_being_tried(void **state)
 	store_relaxed(&cold.fd, -1);
 }
 
+/*
+ * The descriptor is made to refer to another file, by a direct system call, which the
+ * library does not see. The reads that wait must not read that file.
+ */
+static void cold_reads_read_no_other_file(void **state)
+{
+	enum { NR = 6 };
+	struct io_event events[NR];
+	int other = unit_numbered_file(true, NR * PAGE / UNIT_KEY_BYTES);
+	long nr;
+
+	(void)state;
+	cold_hold(cold_bit(0));
+	submit_some(NR);
+	assert_int_equal(
+		uaio_sys_raw(SYS_dup3, other, cold.fd, O_CLOEXEC, 0, 0, 0),
+		cold.fd);
+	cold_come(cold_bits(NR));
+	nr = look(events, NR);
+	/* The worker's call fails, as it would now read the other file. */
+	cold.read_error = EIO;
+	cold_let(cold_bit(0));
+	assert_int_equal(unit_reap_one(handle), -EIO);
+	assert_int_equal(nr, NR - 1);
+	for (unsigned i = 0; i < NR - 1; i++) {
+		assert_int_equal(events[i].res, -EBADF);
+		assert_int_equal(buffers[events[i].data][PAGE - 1], 0);
+	}
+	unit_close(other);
+}
+
 static bool is_reader_asleep(void *arg)
 {
 	(void)arg;
@@ -602,6 +633,7 @@ int main(void)
 		COLD_TEST(a_cancelled_oldest_leaves_its_place_to_the_next),
 		COLD_TEST(closing_executes_cold_reads),
 		COLD_TEST(closing_waits_for_a_read_being_tried),
+		COLD_TEST(cold_reads_read_no_other_file),
 		COLD_TEST(the_last_read_may_be_tried_when_its_turn_comes),
 		COLD_TEST(destroying_waits_for_cold_reads),
 		COLD_TEST(a_read_that_fails_has_the_kernels_error),
