@@ -82,6 +82,81 @@ static void a_write_that_waited_goes_to_no_other_file(void **state)
 	unit_close(other);
 }
 
+/* As above, but a sync by the other descriptor waits for the first write. */
+static void a_sync_that_waited_syncs_no_other_file(void **state)
+{
+	static const int opcodes[] = { IOCB_CMD_FSYNC, IOCB_CMD_FDSYNC };
+	int fd = unit_numbered_file(true, 1), other = unit_file(true);
+	uint64_t handle = unit_context(4);
+	static char buf[BYTES];
+
+	(void)state;
+	uaio_config.force_worker = true;
+	for (unsigned i = 0; i < NR_ELEMENTS(opcodes); i++) {
+		int copy = dup(fd);
+		struct iocb write =
+			unit_iocb(IOCB_CMD_PWRITE, fd, buf, BYTES, 0);
+		struct iocb sync =
+			unit_iocb((unsigned)opcodes[i], copy, NULL, 0, 0);
+		struct io_event events[2];
+
+		unit_gate_close(fd);
+		assert_int_equal(unit_submit(handle, &write), 1);
+		unit_gate_await(1);
+		assert_int_equal(unit_submit(handle, &sync), 1);
+		replace_unseen(copy, other);
+		unit_gate_open();
+		assert_int_equal(unit_reap(handle, 2, events), 2);
+		assert_int_equal(events[0].res, BYTES);
+		assert_int_equal(events[1].res, -EBADF);
+		unit_close(copy);
+	}
+	uaio_config.force_worker = false;
+	unit_destroy(handle);
+	unit_close(fd);
+	unit_close(other);
+}
+
+/*
+ * Reads that the test's gate stops occupy all workers, so an advice about another
+ * descriptor waits for a worker. That descriptor is then replaced.
+ */
+static void an_advice_that_waited_is_about_no_other_file(void **state)
+{
+	enum { NR_BUSY = 40 };
+	int busy = unit_numbered_file(true, NR_BUSY), other = unit_file(true);
+	int fd = unit_file(true);
+	uint64_t handle = unit_context(1), busy_handle = unit_context(NR_BUSY);
+	static char area[NR_BUSY][BYTES];
+	struct iocb reads[NR_BUSY];
+	struct io_event events[NR_BUSY];
+	const struct uaio_sqe advice = {
+		.op = UAIO_OP_FADVISE,
+		.fd = fd,
+		.is_async = true,
+	};
+
+	(void)state;
+	uaio_config.force_worker = true;
+	unit_gate_close(busy);
+	for (unsigned i = 0; i < NR_BUSY; i++) {
+		reads[i] = unit_iocb(IOCB_CMD_PREAD, busy, area[i], BYTES,
+				     i * BYTES);
+		assert_int_equal(unit_submit(busy_handle, &reads[i]), 1);
+	}
+	uaio_config.force_worker = false;
+	assert_int_equal(unit_submit_sqe(handle, &advice), 0);
+	replace_unseen(fd, other);
+	unit_gate_open();
+	assert_int_equal(unit_reap_one(handle), -EBADF);
+	assert_int_equal(unit_reap(busy_handle, NR_BUSY, events), NR_BUSY);
+	unit_destroy(busy_handle);
+	unit_destroy(handle);
+	unit_close(busy);
+	unit_close(fd);
+	unit_close(other);
+}
+
 static unsigned nr_interrupted;
 
 static bool interrupt(long nr, const long args[6], long *ret_res)
@@ -581,6 +656,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(a_write_that_waited_goes_to_no_other_file),
+		UNIT_TEST(a_sync_that_waited_syncs_no_other_file),
+		UNIT_TEST(an_advice_that_waited_is_about_no_other_file),
 		UNIT_TEST(an_answer_of_eintr_is_an_answer),
 		UNIT_TEST(a_read_that_is_parked_reads_no_other_pipe),
 		UNIT_TEST(a_read_that_is_armed_reads_no_other_pipe),

@@ -47,7 +47,7 @@ bool uaio_req_may_lose_file(const struct uaio_req *req, int fd)
 {
 	enum uaio_op_class class = uaio_optab[req->sqe.op].class;
 
-	return class <= UAIO_CLASS_RESIZE && fd >= 0 &&
+	return class <= UAIO_CLASS_ABOUT && fd >= 0 &&
 	       !load_relaxed(&req->file->owns_fd);
 }
 
