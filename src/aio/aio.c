@@ -129,6 +129,42 @@ static int translate(struct iocb *iocb, struct uaio_sqe *ret_sqe)
 		       : translate_writable(iocb, ret_sqe);
 }
 
+static __attribute__((noinline)) int refuse_again(struct uaio_batch *batch,
+						  const struct uaio_sqe *sqe,
+						  struct uaio_file **file)
+{
+	int ret = uaio_batch_look_again(batch, sqe->fd, file);
+
+	return ret < 0 ? ret : uaio_refuse(sqe, *file);
+}
+
+/* As uaio_refuse(). But before the request is refused, look up its file again. */
+static inline int refuse(struct uaio_batch *batch, const struct uaio_sqe *sqe,
+			 struct uaio_file **file)
+{
+	int ret = uaio_refuse(sqe, *file);
+	/* a copy, so that the caller's variable can stay in a register */
+	struct uaio_file *present = *file;
+
+	if (unlikely(ret < 0)) {
+		ret = refuse_again(batch, sqe, &present);
+		*file = present;
+	}
+	return ret;
+}
+
+/* As uaio_resfd_get(). But before fd is refused, look it up again. */
+static int get_resfd(struct uaio_batch *batch, int fd, uint64_t *ret_word)
+{
+	struct uaio_file *file;
+	int ret = uaio_resfd_get(fd, ret_word);
+
+	if (likely(ret == 0))
+		return 0;
+	ret = uaio_batch_look_again(batch, fd, &file);
+	return ret < 0 ? ret : uaio_resfd_get(fd, ret_word);
+}
+
 /*
  * Submit a request with IOCB_FLAG_RESFD. The request's word (a value that its
  * completion carries, sink.h) is a reference to the eventfd.
@@ -139,14 +175,14 @@ static __attribute__((noinline)) int submit_with_resfd(struct uaio_batch *batch,
 {
 	struct uaio_sqe sqe;
 	uint64_t word;
-	int ret = uaio_resfd_get((int)iocb->aio_resfd, &word);
+	int ret = get_resfd(batch, (int)iocb->aio_resfd, &word);
 
 	if (ret < 0)
 		return ret;
 	ret = translate(iocb, &sqe);
 	sqe.word = word;
 	if (ret == 0)
-		ret = uaio_refuse(&sqe, file);
+		ret = refuse(batch, &sqe, &file);
 	if (ret == 0)
 		ret = uaio_batch_add(batch, file, &sqe);
 	if (ret < 0)
@@ -170,7 +206,7 @@ static int submit_one(struct uaio_batch *batch, struct iocb *iocb)
 		return submit_with_resfd(batch, file, iocb);
 	ret = translate(iocb, &sqe);
 	if (likely(ret == 0))
-		ret = uaio_refuse(&sqe, file);
+		ret = refuse(batch, &sqe, &file);
 	if (unlikely(ret < 0))
 		return ret;
 	return uaio_batch_add(batch, file, &sqe);

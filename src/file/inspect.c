@@ -501,6 +501,20 @@ bool uaio_is_replaced(const struct uaio_file *file, int fd)
 	return look.dev != dev || look.ino != ino;
 }
 
+bool uaio_is_reopened(const struct uaio_file *file, int fd)
+{
+	const uint32_t access =
+		UAIO_FILE_F_READ | UAIO_FILE_F_WRITE | UAIO_FILE_F_PATH;
+	int open_flags = sys_fcntl(fd, F_GETFL, 0);
+
+	if (open_flags < 0)
+		return open_flags == -EBADF;
+	/* The entry of a ring has no flags of access. */
+	return uaio_is_replaced(file, fd) ||
+	       (!uaio_file_has(file, UAIO_FILE_F_RING) &&
+		(flags_of(open_flags) ^ load_relaxed(&file->flags)) & access);
+}
+
 bool uaio_is_duplicate(const struct uaio_file *file,
 		       const struct uaio_file *other)
 {

@@ -87,6 +87,12 @@ bool uaio_ends_by(const struct uaio_file *file, int fd, uint64_t offset);
 bool uaio_is_replaced(const struct uaio_file *file, int fd);
 
 /*
+ * Return: as uaio_is_replaced(), and also true if fd is not open, or is open for another
+ * access (reading, writing) than the entry says. Makes two system calls.
+ */
+bool uaio_is_reopened(const struct uaio_file *file, int fd);
+
+/*
  * Return: whether the descriptors of both entries share one open file. Makes at most one
  * system call, which does not block. Before Linux 6.10 the library can find this out only
  * for sockets; for other files the result is false.

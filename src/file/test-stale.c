@@ -6,13 +6,16 @@
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "options/config.h"
 #include "file/file.h"
+#include "issue/chain.h"
 #include "issue/submit.h"
 #include "req/call.h"
 #include "aio/aio.h"
@@ -652,6 +655,139 @@ static void a_reused_entry_refuses_no_write(void **state)
 	unit_close(ends[1]);
 }
 
+/*
+ * In the following tests, a descriptor is made to refer to another file, unseen by the
+ * library. The other file allows what the first did not.
+ */
+static int open_read_only(int file)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+/*
+ * The same call also submits a read, which a worker must execute before the old entry
+ * can be removed.
+ */
+static void a_descriptor_that_became_writable_is_written(void **state)
+{
+	int file = unit_numbered_file(true, 1), fd = open_read_only(file);
+	uint64_t handle = unit_context(2);
+	char buf[BYTES], byte = 'x';
+	struct iocb iocbs[2] = {
+		unit_iocb(IOCB_CMD_PREAD, fd, buf, BYTES, 0),
+		unit_iocb(IOCB_CMD_PWRITE, fd, &byte, 1, BYTES),
+	};
+	struct io_event events[2];
+
+	(void)state;
+	assert_int_equal(unit_submit(handle, &iocbs[1]), -EBADF);
+	replace_unseen(fd, file);
+	uaio_config.force_worker = true;
+	assert_int_equal(
+		uaio_aio_submit(handle, 2,
+				(struct iocb *[]){ &iocbs[0], &iocbs[1] }),
+		2);
+	assert_int_equal(unit_reap(handle, 2, events), 2);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(events[i].res,
+				 events[i].obj == (uintptr_t)&iocbs[0] ? BYTES
+								       : 1);
+	uaio_config.force_worker = false;
+	assert_int_equal(lseek(file, 0, SEEK_END), BYTES + 1);
+	unit_destroy(handle);
+	unit_close(fd);
+	unit_close(file);
+}
+
+static void a_linked_write_to_what_became_writable_is_made(void **state)
+{
+	int file = unit_file(true), fd = open_read_only(file);
+	struct uaio_sqe sqe = write_of(fd, BYTES, "w");
+	uint64_t handle = unit_context(1);
+	struct uaio_submission submission;
+	struct uaio_chain chain;
+
+	(void)state;
+	assert_int_equal(unit_submit_sqe(handle, &sqe), -EBADF);
+	replace_unseen(fd, file);
+	sqe.links = UAIO_LINK;
+	assert_true(uaio_enter());
+	assert_int_equal(uaio_submission_begin(&submission, handle, 1), 1);
+	uaio_chain_begin(&chain, &submission.batch);
+	assert_int_equal(uaio_chain_add(&chain, &sqe), 0);
+	uaio_chain_end(&chain);
+	uaio_submission_end(&submission, 1);
+	uaio_leave();
+	assert_int_equal(unit_reap_one(handle), 1);
+	unit_destroy(handle);
+	unit_close(fd);
+	unit_close(file);
+}
+
+static void a_pipe_that_became_a_file_is_synced(void **state)
+{
+	uint64_t handle = unit_context(1);
+	int ends[2], file = unit_file(true);
+	struct iocb sync;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	sync = unit_iocb(IOCB_CMD_FSYNC, ends[0], NULL, 0, 0);
+	assert_int_equal(unit_submit(handle, &sync), -EINVAL);
+	replace_unseen(ends[0], file);
+	assert_int_equal(execute(handle, IOCB_CMD_FSYNC, ends[0], NULL, 0, 0),
+			 0);
+	unit_destroy(handle);
+	unit_close(ends[0]);
+	unit_close(file);
+	(void)close(ends[1]);
+}
+
+static void a_file_that_became_an_eventfd_is_signalled(void **state)
+{
+	uint64_t handle = unit_context(1), count = 0;
+	int fd = unit_file(true), file = unit_file(true);
+	int event = eventfd(0, EFD_CLOEXEC);
+	struct iocb iocb = unit_iocb(IOCB_CMD_PWRITE, file, "x", 1, 0);
+
+	(void)state;
+	iocb.aio_flags = IOCB_FLAG_RESFD;
+	iocb.aio_resfd = (uint32_t)fd;
+	assert_int_equal(unit_submit(handle, &iocb), -EINVAL);
+	replace_unseen(fd, event);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	assert_int_equal(unit_reap_one(handle), 1);
+	assert_int_equal(read(event, &count, sizeof(count)), sizeof(count));
+	assert_int_equal(count, 1);
+	unit_destroy(handle);
+	unit_close(fd);
+	unit_close(file);
+	(void)close(event);
+}
+
+/* The library has not seen the close, and still has the entry of a pipe. */
+static void a_closed_descriptor_is_bad_for_any_request(void **state)
+{
+	uint64_t handle = unit_context(1);
+	int ends[2];
+	struct iocb sync;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	sync = unit_iocb(IOCB_CMD_FSYNC, ends[0], NULL, 0, 0);
+	assert_int_equal(unit_submit(handle, &sync), -EINVAL);
+	assert_int_equal(uaio_sys_raw(SYS_close, ends[0], 0, 0, 0, 0, 0), 0);
+	assert_int_equal(unit_submit(handle, &sync), -EBADF);
+	unit_destroy(handle);
+	(void)close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -670,6 +806,11 @@ int main(void)
 		UNIT_TEST(a_reused_entry_of_a_closed_descriptor_is_bad),
 		UNIT_TEST(a_kind_that_was_read_stays),
 		UNIT_TEST(a_reused_entry_refuses_no_write),
+		UNIT_TEST(a_descriptor_that_became_writable_is_written),
+		UNIT_TEST(a_linked_write_to_what_became_writable_is_made),
+		UNIT_TEST(a_pipe_that_became_a_file_is_synced),
+		UNIT_TEST(a_file_that_became_an_eventfd_is_signalled),
+		UNIT_TEST(a_closed_descriptor_is_bad_for_any_request),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -332,7 +332,7 @@ static int mistake(const struct uaio_chain *chain, const struct uaio_sqe *sqe)
 	 */
 	if (ret == -EBADF || (file && uaio_file_has(file, UAIO_FILE_F_RING)))
 		return mistake_on_any(sqe);
-	return ret < 0 ? ret : op->prep(sqe, file);
+	return ret < 0 ? ret : uaio_batch_check(chain->batch, sqe, &file);
 }
 
 static void count(struct uaio_batch *batch, struct uaio_req *req)

@@ -16,6 +16,7 @@
 #include "split/bounce.h"
 #include "flow/kernel.h"
 #include "issue/extent.h"
+#include "issue/submit.h"
 
 enum {
 	/*
@@ -92,6 +93,19 @@ static bool begin_inline(struct uaio_file *file, struct uaio_inode *inode,
 bool uaio_is_misplaced(const struct uaio_file *file, const struct uaio_sqe *sqe)
 {
 	return !sqe->is_fixed && uaio_is_replaced(file, sqe->fd);
+}
+
+int uaio_look_up_again(int fd, struct uaio_file **ret_file)
+{
+	int ret;
+
+	if (uaio_is_replaced(*ret_file, fd)) {
+		uaio_file_closed(fd);
+		ret = uaio_file_open(fd, ret_file);
+		if (ret < 0)
+			return ret;
+	}
+	return uaio_file_has(*ret_file, UAIO_FILE_F_PATH) ? -EBADF : 0;
 }
 
 enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,

@@ -46,19 +46,6 @@ enum {
 	SHORT_TOGETHER = 16,
 };
 
-int uaio_look_up_again(int fd, struct uaio_file **ret_file)
-{
-	int ret;
-
-	if (uaio_is_replaced(*ret_file, fd)) {
-		uaio_file_closed(fd);
-		ret = uaio_file_open(fd, ret_file);
-		if (ret < 0)
-			return ret;
-	}
-	return uaio_file_has(*ret_file, UAIO_FILE_F_PATH) ? -EBADF : 0;
-}
-
 void uaio_batch_begin(struct uaio_batch *batch, struct uaio_queue *queue)
 {
 	batch->by = uaio_queue_submitter(queue);
@@ -372,25 +359,58 @@ static void note_size(struct uaio_batch *batch, const struct uaio_file *file,
 	batch->sized_end = outcome->file_end;
 }
 
+int uaio_batch_look_again(struct uaio_batch *batch, int fd,
+			  struct uaio_file **ret_file)
+{
+	const struct uaio_file *file = uaio_file_find(fd);
+
+	if (file && unlikely(uaio_is_reopened(file, fd))) {
+		/* as in close_here(): the old file's requests are waited for */
+		uaio_batch_post(batch);
+		uaio_req_hand_over(&batch->handover);
+		uaio_file_closed(fd);
+	}
+	return uaio_look_up(fd, ret_file);
+}
+
 /*
- * Check a request before it is issued. *file: from uaio_look_up(); its entry may have been
- * reused for a descriptor that does not allow the request (file.h, I2). If so, look up the
- * request's descriptor again.
- * Return: 0, or the -errno with which the request is refused.
+ * The entry *file does not allow the request. It may be outdated, or may have been reused
+ * for another descriptor (file.h, I2).
  */
+static __attribute__((noinline)) int check_again(struct uaio_batch *batch,
+						 const struct uaio_sqe *sqe,
+						 struct uaio_file **file)
+{
+	int ret;
+
+	do {
+		ret = uaio_batch_look_again(batch, sqe->fd, file);
+		if (ret < 0)
+			return ret;
+		ret = uaio_optab[sqe->op].prep(sqe, *file);
+	} while (ret < 0 && uaio_file_find(sqe->fd) != *file);
+	return ret;
+}
+
 static inline __attribute__((always_inline)) int
-check(const struct uaio_sqe *sqe, struct uaio_file **file)
+check(struct uaio_batch *batch, const struct uaio_sqe *sqe,
+      struct uaio_file **file)
 {
 	int ret = uaio_optab[sqe->op].prep(sqe, *file);
+	/* a copy, so that the caller's variable can stay in a register */
+	struct uaio_file *present = *file;
 
-	while (unlikely(ret < 0) && *file && !sqe->is_fixed &&
-	       uaio_file_find(sqe->fd) != *file) {
-		ret = uaio_look_up(sqe->fd, file);
-		if (ret < 0)
-			break;
-		ret = uaio_optab[sqe->op].prep(sqe, *file);
+	if (unlikely(ret < 0) && present && !sqe->is_fixed) {
+		ret = check_again(batch, sqe, &present);
+		*file = present;
 	}
 	return ret;
+}
+
+int uaio_batch_check(struct uaio_batch *batch, const struct uaio_sqe *sqe,
+		     struct uaio_file **file)
+{
+	return check(batch, sqe, file);
 }
 
 static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
@@ -401,7 +421,7 @@ static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
 	enum uaio_next next;
 	int ret;
 
-	ret = check(sqe, &file);
+	ret = check(batch, sqe, &file);
 	if (unlikely(ret < 0))
 		return ret;
 	if (unlikely(batch->has_size))
@@ -477,7 +497,7 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 	struct uaio_sqe own = *sqe;
 	int ret;
 
-	ret = check(sqe, &file);
+	ret = check(batch, sqe, &file);
 	if (ret < 0)
 		return ret;
 	if (file && uaio_file_kind(file) == UAIO_KIND_STREAM)

@@ -117,6 +117,23 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		   const struct uaio_sqe *sqe);
 
 /*
+ * The library is about to refuse a request because of what its entry for fd says. The
+ * program may have closed and reopened fd by calls that the library does not see. If so,
+ * remove the entry. Look up fd again. May sleep, like a close of fd.
+ * Return: as for uaio_look_up().
+ */
+int uaio_batch_look_again(struct uaio_batch *batch, int fd,
+			  struct uaio_file **ret_file);
+
+/*
+ * Check a request. *file: as for uaio_batch_add(). If the request would be refused, look up
+ * its descriptor again; *file is then the present entry.
+ * Return: 0, or the -errno with which the request is refused.
+ */
+int uaio_batch_check(struct uaio_batch *batch, const struct uaio_sqe *sqe,
+		     struct uaio_file **file);
+
+/*
  * As uaio_batch_add(), for a registered file (uaio_file_fix(), file.h), to which the
  * front-end has a reference. sqe->fd is ignored. The calling thread must use the library's
  * descriptor table.

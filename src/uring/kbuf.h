@@ -45,6 +45,7 @@
 #include "uring/abi.h"
 
 struct iovec;
+struct uaio_batch;
 struct uaio_file;
 struct uaio_pieces;
 struct uaio_sqe;
@@ -186,11 +187,12 @@ int uaio_uring_prep_own_bundle(struct uaio_uring_entry *entry);
  * kernel tries such a read at once, and so reports an empty group at once. Not checked
  * here: a read of a stream that polls first. A read of a regular file, or with a buffer
  * of a list, owns its buffer from now on; other reads select their buffer when they are
- * executed.
+ * executed. *file: from uaio_look_up(); looked up again before it is refused.
  * Return: 0, or the error with which the read fails.
  */
-int uaio_uring_select_first(struct uaio_uring_entry *entry,
-			    struct uaio_file *file);
+int uaio_uring_select_first(struct uaio_batch *batch,
+			    struct uaio_uring_entry *entry,
+			    struct uaio_file **file);
 
 /*
  * Check that a multishot receive finds a buffer. The kernel tries the receive at once,

@@ -19,6 +19,7 @@
 #include "op/op.h"
 #include "op/sock.h"
 #include "check/check.h"
+#include "issue/submit.h"
 #include "uring/calls.h"
 #include "uring/cancel.h"
 #include "uring/kbuf.h"
@@ -114,18 +115,36 @@ int uaio_uring_room_first(const struct uaio_sqe *sqe,
 						 : look_for_room(sqe);
 }
 
-int uaio_uring_select_first(struct uaio_uring_entry *entry,
-			    struct uaio_file *file)
+/* Return: 0, or the error with which a multishot read of the file fails. */
+static int check_shots(struct uaio_batch *batch,
+		       const struct uaio_uring_entry *entry,
+		       struct uaio_file **file)
+{
+	int ret;
+
+	if (!has_no_shots(entry, *file))
+		return 0;
+	if (entry->raw.flags & IOSQE_FIXED_FILE)
+		return -EBADFD;
+	ret = uaio_batch_look_again(batch, entry->sqe.fd, file);
+	if (ret < 0)
+		return ret;
+	return has_no_shots(entry, *file) ? -EBADFD : 0;
+}
+
+int uaio_uring_select_first(struct uaio_batch *batch,
+			    struct uaio_uring_entry *entry,
+			    struct uaio_file **file)
 {
 	struct uaio_sqe *sqe = &entry->sqe;
 	int ret = uaio_rw_check_ioprio(sqe->ioprio);
 
+	if (ret == 0 && unlikely(sqe->is_multishot))
+		ret = check_shots(batch, entry, file);
 	if (ret < 0)
 		return ret;
-	if (unlikely(sqe->is_multishot) && has_no_shots(entry, file))
-		return -EBADFD;
 	sqe->word = (uintptr_t)entry->note;
-	if (uaio_file_kind(file) < UAIO_KIND_STREAM)
+	if (uaio_file_kind(*file) < UAIO_KIND_STREAM)
 		return uaio_rw_select(sqe);
 	return sqe->polls_first ? 0 : look_for_room(sqe);
 }

@@ -365,7 +365,7 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 	if (has_file && !is_fixed)
 		ret = uaio_look_up(entry->sqe.fd, &file);
 	if (unlikely(entry->sqe.op == UAIO_OP_READ_SELECT) && ret == 0)
-		ret = uaio_uring_select_first(entry, file);
+		ret = uaio_uring_select_first(&call->batch, entry, &file);
 	else if (unlikely(receives_much(entry)) && ret == 0)
 		ret = uaio_uring_room_first(&entry->sqe, file);
 	if (ret < 0)

@@ -165,6 +165,32 @@ static void file_at_old_ring(void)
 		    uring_register(reader, IORING_UNREGISTER_FILES, NULL, 0));
 }
 
+/*
+ * A file that the library knows is closed by an instruction. A pipe gets its descriptor,
+ * and is read again and again, which a file does not allow.
+ */
+static void pipe_at_old_file(void)
+{
+	enum { OP_READ_MULTISHOT = 49, GROUP = 3, BYTES = 8 };
+	struct uring ring = prepare();
+	int file = file_of("f", 2 * BYTES, O_RDONLY), ends[2];
+	static char memory[2][BYTES];
+	struct io_uring_sqe *sqe;
+
+	sqe_rw(&ring, IORING_OP_READ, file, memory[0], BYTES, 0);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("file", &ring, 1);
+	close_by_instruction(file);
+	REQUIRE(pipe(ends) == 0 && ends[0] == file);
+	REQUIRE(write(ends[1], "abc", 3) == 3);
+	uring_provide(&ring, GROUP, memory, BYTES, 0, 2);
+	sqe = sqe_rw(&ring, OP_READ_MULTISHOT, ends[0], NULL, 0, 0);
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("pipe", &ring, 1);
+}
+
 static void selected_at_old_ring(void)
 {
 	int reader, writer;
@@ -736,6 +762,7 @@ const struct row rows_uring_fd[] = {
 	    file_at_old_ring),
 	ROW("select of a file where a ring was closed by an instruction",
 	    selected_at_old_ring),
+	ROW("a pipe is read at the descriptor of a file", pipe_at_old_file),
 	ROW("closing a ring cancels waiting requests", closed_with_requests),
 	ROW_DIFFERS("a ring that is closed while it is mapped",
 		    closed_while_mapped, differs_ring_mapped,
