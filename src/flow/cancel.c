@@ -167,7 +167,12 @@ static enum uaio_cancel keep_from_parking_locked(struct uaio_req *req,
  */
 static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 {
-	const struct uaio_wait_ops *ops = uaio_waits_of(req);
+	/*
+	 * Read the state once, because another thread may park the request meanwhile. A
+	 * request that was PREPPED here is marked below, even if it is PARKED by then.
+	 */
+	uint32_t state = uaio_req_state(req) & ~(uint32_t)UAIO_REQ_TRIED;
+	const struct uaio_wait_ops *ops = uaio_waits[state];
 	enum uaio_cancel ret = UAIO_CANCEL_NONE;
 
 	if (ops)
@@ -177,8 +182,9 @@ static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 	    ret == UAIO_CANCEL_NONE)
 		/* relaxed: other threads read is_unwanted under the queue's lock */
 		store_relaxed(&req->is_unwanted, true);
+	/* A multishot timer may be parked again without the queue's lock. */
 	if (haul->ends_unparked && ret == UAIO_CANCEL_NONE &&
-	    (uaio_req_state(req) == UAIO_REQ_PREPPED ||
+	    (state == UAIO_REQ_PREPPED || req->sqe.is_multishot ||
 	     req->late.held == UAIO_REQ_DEFERRED))
 		ret = keep_from_parking_locked(req, haul);
 	if (unlikely(uaio_optab[req->sqe.op].has_ends) &&

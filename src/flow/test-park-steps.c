@@ -2,7 +2,8 @@
 /*
  * A thread (the victim) parks a request and is stopped after each of its instructions in
  * turn. While the victim is stopped, another thread (the intruder) makes the file ready,
- * closes it, cancels the request, or closes its queue.
+ * closes it, cancels the request, or closes its queue. Or the victim cancels the request,
+ * and the intruder parks it.
  */
 #undef NDEBUG
 #include "flow/flow.h"
@@ -176,7 +177,7 @@ static void finish_closed(void)
 
 /* Victim 1: a thread that owns a RUNNING request parks it by uaio_req_park(). */
 
-static void make_running(const struct uaio_sqe *sqe)
+static void make_prepped(const struct uaio_sqe *sqe)
 {
 	struct uaio_submission submission;
 	bool has_file = !uaio_optab[sqe->op].has_no_file;
@@ -185,7 +186,6 @@ static void make_running(const struct uaio_sqe *sqe)
 	assert_int_equal(uaio_submission_begin(&submission, old, 1), 1);
 	assert_int_equal(
 		uaio_req_new(&submission.batch.by, NULL, sqe, true, &req), 0);
-	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 	req->next = has_file ? UAIO_NEXT_WAIT_FILE : UAIO_NEXT_WAIT_TIME;
 	uaio_submission_end(&submission, 1);
 	/*
@@ -195,6 +195,12 @@ static void make_running(const struct uaio_sqe *sqe)
 	assert_int_equal(uaio_ready_expect(req->group), 0);
 	uaio_ready_unexpect(req->group);
 	uaio_leave();
+}
+
+static void make_running(const struct uaio_sqe *sqe)
+{
+	make_prepped(sqe);
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 }
 
 /*
@@ -427,6 +433,75 @@ static long feed(void *arg)
 }
 
 /*
+ * Victim 3: a canceller with ends_unparked set. The intruder parks the request without
+ * the queue's lock, as a starter does, or a thread that repeats a timer.
+ */
+
+static void expect_parking(void)
+{
+	assert_true(uaio_enter());
+	assert_int_equal(uaio_ready_expect_req(req), 0);
+	uaio_leave();
+}
+
+static void make_read_to_park(void)
+{
+	struct uaio_sqe sqe;
+
+	open_empty_pipe();
+	sqe = rw(UAIO_OP_READ, ends[0], 1, 0);
+	sqe.data = sqe.key = PARKED;
+	make_prepped(&sqe);
+	expect_parking();
+}
+
+static void make_timer_to_park(void)
+{
+	struct uaio_sqe sqe = timer(UAIO_OP_TIMER, LONG_NS, 0);
+
+	open_empty_pipe();
+	sqe.data = sqe.key = PARKED;
+	make_prepped(&sqe);
+	req->until_ns = uaio_timer_due(&sqe, uaio_now_ns());
+	expect_parking();
+}
+
+static void make_timer_to_repeat(void)
+{
+	make_running_timer_for_long();
+	expect_parking();
+}
+
+/* Return: whether the request was parked. If not, it is complete. */
+static long park_alone(void *arg)
+{
+	enum uaio_req_state from = uaio_req_state(req);
+	bool parks;
+
+	(void)arg;
+	assert_true(uaio_enter());
+	parks = uaio_ready_park(req, from);
+	if (!parks) {
+		if (from == UAIO_REQ_PREPPED)
+			uaio_req_move(req, from, UAIO_REQ_RUNNING);
+		uaio_req_complete(req, uaio_req_cancelled_res(req));
+	}
+	uaio_leave();
+	return parks;
+}
+
+/*
+ * Either the victim cancelled the parked request, or the victim's mark kept the request
+ * from being parked.
+ */
+static void check_parked_or_marked(long victims, long intruders)
+{
+	assert_int_equal(victims, intruders ? 1 : -EALREADY);
+	assert_int_equal(unit_reap_one(handle), -ECANCELED);
+	finish();
+}
+
+/*
  * Three outcomes are correct: the timer cancelled the read; the completed read cancelled
  * the timer; or the read completed just before the timer could cancel it.
  */
@@ -457,10 +532,10 @@ static void step(void (*prepare)(void), unit_step_fn *victim,
 		.check = check,
 		.nr_min = 100,
 		/*
-		 * A submission has many more instructions than park(). So stop it only
-		 * after every 11th instruction.
+		 * A submission has many more instructions than park() or end_parked().
+		 * So stop it only after every 11th instruction.
 		 */
-		.stride = victim == park ? 1 : 11,
+		.stride = victim == park || victim == end_parked ? 1 : 11,
 	};
 
 	unit_step_through(&stepping);
@@ -503,6 +578,18 @@ static void what_is_cancelled_meanwhile_does_not_wait(void **state)
 	end();
 }
 
+static void what_parks_while_it_is_cancelled_does_not_wait(void **state)
+{
+	(void)state;
+	begin();
+	step(make_read_to_park, end_parked, park_alone, check_parked_or_marked);
+	step(make_timer_to_park, end_parked, park_alone,
+	     check_parked_or_marked);
+	step(make_timer_to_repeat, end_parked, park_alone,
+	     check_parked_or_marked);
+	end();
+}
+
 static void a_queue_may_go_away_meanwhile(void **state)
 {
 	(void)state;
@@ -524,6 +611,7 @@ int main(void)
 		UNIT_TEST(what_gets_ready_meanwhile_is_found),
 		UNIT_TEST(a_descriptor_may_be_closed_meanwhile),
 		UNIT_TEST(what_is_cancelled_meanwhile_does_not_wait),
+		UNIT_TEST(what_parks_while_it_is_cancelled_does_not_wait),
 		UNIT_TEST(a_queue_may_go_away_meanwhile),
 	};
 
