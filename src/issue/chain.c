@@ -210,8 +210,11 @@ static int prepare(struct uaio_req *req)
  */
 static enum uaio_next look_again(struct uaio_req *req, struct uaio_outcome *ret)
 {
+	const struct uaio_sink *sink = uaio_queue_of(req->group)->sink;
 	enum uaio_next next;
 
+	if (sink->polled_again)
+		sink->polled_again(&req->sqe);
 	/* as in uaio_try_poll() */
 	if (req->sqe.is_multishot || !uaio_req_is_mine(req))
 		return UAIO_NEXT_WAIT_FILE;

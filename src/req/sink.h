@@ -171,6 +171,13 @@ struct uaio_sink {
 	 * this file. NULL: poll the front-end's own file.
 	 */
 	struct uaio_file *(*polled)(struct uaio_sqe *sqe);
+
+	/*
+	 * A poll is about to wait again, after its events may have changed: change sqe to
+	 * fit the file that the poll has, as polled() does. Called by any thread, without
+	 * locks. NULL: the front-end changes no polls.
+	 */
+	void (*polled_again)(struct uaio_sqe *sqe);
 };
 
 #endif /* UAIO_REQ_SINK_H */

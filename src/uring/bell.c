@@ -15,6 +15,7 @@
 #include "op/op.h"
 #include "ready/ready.h"
 #include "uring/cq.h"
+#include "uring/note.h"
 #include "uring/ring.h"
 #include "uring/share.h"
 #include "uring/table.h"
@@ -426,7 +427,9 @@ struct uaio_uring_bell uaio_uring_bell_get(int fd)
 	return bell;
 }
 
-struct uaio_file *uaio_uring_bell_file(int fd, bool *ret_is_full)
+/* As uaio_uring_bell_file(). *ret_ring: the ring, which the caller does not use. */
+static struct uaio_file *file_of(int fd, struct uaio_uring **ret_ring,
+				 bool *ret_is_full)
 {
 	struct uaio_uring *ring =
 		get((uint32_t)fd, uaio_uring_ask((uint32_t)fd));
@@ -439,17 +442,21 @@ struct uaio_file *uaio_uring_bell_file(int fd, bool *ret_is_full)
 	if (bell >= 0 && uaio_file_fix(bell, &file) < 0)
 		file = NULL;
 	*ret_is_full = is_full(ring);
+	*ret_ring = ring;
 	uaio_uring_unuse(ring);
 	return file;
 }
 
-struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe)
+struct uaio_file *uaio_uring_bell_file(int fd, bool *ret_is_full)
 {
-	bool is_full;
-	struct uaio_file *file = uaio_uring_bell_file(sqe->fd, &is_full);
+	struct uaio_uring *ring;
 
-	if (!file)
-		return NULL;
+	return file_of(fd, &ring, ret_is_full);
+}
+
+/* Let a request that polls a bell poll for what an eventfd reports. */
+static void fit_events(struct uaio_sqe *sqe, bool is_full)
+{
 	/*
 	 * An eventfd does not report POLLRDNORM and POLLWRNORM, so poll for their
 	 * equivalents.
@@ -458,12 +465,41 @@ struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe)
 	sqe->events |= sqe->events & POLLWRNORM ? POLLOUT : 0;
 	if (is_full)
 		sqe->events &= ~(uint64_t)(POLLOUT | POLLWRNORM);
+}
+
+struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe)
+{
+	struct uaio_uring *ring;
+	bool is_full;
+	struct uaio_file *file = file_of(sqe->fd, &ring, &is_full);
+
+	if (!file)
+		return NULL;
+	uaio_uring_note_of(sqe->word)->polled = ring;
+	fit_events(sqe, is_full);
 	/*
 	 * As in the kernel, a poll of a ring ends with its first completion; two
 	 * rings that poll each other would otherwise wake each other for ever.
 	 */
 	sqe->is_multishot = false;
 	return file;
+}
+
+void uaio_uring_polled_again(struct uaio_sqe *sqe)
+{
+	struct uaio_uring *ring = uaio_uring_note_of(sqe->word)->polled;
+	bool is_sq_full = false;
+
+	if (!ring)
+		return;
+	/* If the struct was reused for another ring, this does no harm. */
+	if (uaio_uring_use(ring)) {
+		if (bell_of(ring) >= 0)
+			settle(ring);
+		is_sq_full = is_full(ring);
+		uaio_uring_unuse(ring);
+	}
+	fit_events(sqe, is_sq_full);
 }
 
 void uaio_uring_bell_put_slowly(struct uaio_uring *ring)

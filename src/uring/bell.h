@@ -179,6 +179,11 @@ struct uaio_file *uaio_uring_bell_file(int fd, bool *ret_is_full);
  * known ring, or the bell cannot be made.
  */
 struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe);
+/*
+ * The function `polled_again` of struct uaio_sink: if the request polls a ring's bell,
+ * settle the bell, and change the request's events as uaio_uring_polled() does.
+ */
+void uaio_uring_polled_again(struct uaio_sqe *sqe);
 
 /* Stop using a ring that uaio_uring_bell_get() returned. */
 static inline void uaio_uring_bell_put(struct uaio_uring *ring)

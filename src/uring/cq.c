@@ -434,6 +434,7 @@ const struct uaio_sink uaio_uring_sink = {
 	.tail = tail,
 	.get_fixed = uaio_uring_get_fixed,
 	.polled = uaio_uring_polled,
+	.polled_again = uaio_uring_polled_again,
 };
 
 /*

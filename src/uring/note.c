@@ -26,6 +26,7 @@ struct uaio_uring_note *uaio_uring_note_new(void)
 	note->skips = note->errors_succeed = false;
 	note->expected = note->cqe_flags = 0;
 	note->used[0] = note->used[1] = NULL;
+	note->polled = NULL;
 	note->extra[0] = note->extra[1] = 0;
 	return note;
 }

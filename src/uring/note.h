@@ -161,6 +161,8 @@ struct uaio_uring_note {
 	uint32_t cqe_flags;
 	/* tagged resources in use: a file and a buffer, or two files; or NULL */
 	struct uaio_uring_rsrc *used[2]; /* shares (ref) */
+	/* Borrows: if the request polls the bell of a ring (bell.h), this ring; or NULL. */
+	struct uaio_uring *polled;
 	/* The second half of a 32-byte completion; immutable. */
 	uint64_t extra[2];
 

@@ -9,7 +9,7 @@
 
 #include "test-uring.h"
 
-enum { POLL = 1, MINE = 7, LINKED = 8, CANCELS = 9 };
+enum { POLL = 1, MINE = 7, LINKED = 8, CANCELS = 9, UPDATES = 10 };
 
 static const struct io_uring_params plain;
 
@@ -263,6 +263,46 @@ static void a_poll_outlives_its_ring(void **state)
 	client_close(&client);
 }
 
+static void update(uint32_t events)
+{
+	struct io_uring_sqe *sqe =
+		put(&client, IORING_OP_POLL_REMOVE, -1, UPDATES);
+
+	sqe->addr = POLL;
+	sqe->len = IORING_POLL_UPDATE_EVENTS;
+	sqe->poll32_events = events;
+	submit(&client, 0);
+	assert_got(&client, UPDATES, 0);
+}
+
+/* An updated poll still polls the bell, an eventfd, in place of the ring. */
+static void an_updated_poll_waits_for_its_ring(void **state)
+{
+	(void)state;
+	open_both();
+	put_poll()->poll32_events = POLLPRI;
+	submit(&client, 0);
+	nop(&polled);
+	assert_got(&polled, MINE, 0);
+	/* The completion is consumed. */
+	update(POLLIN);
+	assert_none(&client);
+	for (int i = 0; i < 4; i++)
+		put(&polled, IORING_OP_NOP, -1, MINE);
+	assert_int_equal(tell(&polled), 4);
+	/* The submission queue is full. */
+	update(POLLOUT);
+	assert_none(&client);
+	update(POLLWRNORM);
+	assert_none(&client);
+	assert_int_equal(enter(&polled, 4, 0), 4);
+	update(POLLRDNORM);
+	assert_got(&client, POLL, POLLIN);
+	for (int i = 0; i < 4; i++)
+		assert_got(&polled, MINE, 0);
+	close_both();
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -272,6 +312,7 @@ int main(void)
 		UNIT_TEST(a_poll_of_a_chain_waits),
 		UNIT_TEST(a_poll_is_cancelled_by_the_rings_number),
 		UNIT_TEST(a_poll_outlives_its_ring),
+		UNIT_TEST(an_updated_poll_waits_for_its_ring),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -456,6 +456,41 @@ static void cancelled_by_number(void)
 	note_ready("ends", &first);
 }
 
+/* The change completes. Then the poll completes, too, if nr is 2. */
+static void change(uint64_t target, uint32_t mask, uint32_t nr)
+{
+	struct io_uring_sqe *sqe = sqe_of(&first, IORING_OP_POLL_REMOVE, -1);
+
+	sqe->addr = target;
+	sqe->len = IORING_POLL_UPDATE_EVENTS;
+	sqe->poll32_events = mask;
+	note_result("change", uring_submit(&first));
+	note("changed", uring_wait(&first, nr));
+	note_ready("ready", &first);
+	*first.cq_head = *first.cq_tail;
+}
+
+static void changed(void)
+{
+	struct io_uring_cqe cqe;
+	uint64_t target;
+
+	make_rings();
+	target = poll_second(POLLPRI)->user_data;
+	note_result("submit", uring_submit(&first));
+	nop(&second);
+	uring_take(&second, &cqe);
+	change(target, POLLIN, 1);
+	for (int i = 0; i < 4; i++)
+		sqe_of(&second, IORING_OP_NOP, -1);
+	uring_publish(&second);
+	change(target, POLLOUT, 1);
+	change(target, POLLPRI, 1);
+	note_result("second", uring_submit(&second));
+	note_ready("waits", &first);
+	change(target, POLLRDNORM, 2);
+}
+
 static void closed_meanwhile(void)
 {
 	make_rings();
@@ -546,6 +581,7 @@ const struct row rows_uring_ring[] = {
 	ROW("a poll of a ring is cancelled", cancelled),
 	ROW("a poll of a ring is cancelled by its descriptor",
 	    cancelled_by_number),
+	ROW("a poll of a ring gets other masks", changed),
 	ROW("a ring is closed while another polls it", closed_meanwhile),
 	ROW("two rings poll each other", each_other),
 	ROW("a ring polls itself", itself),
