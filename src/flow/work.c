@@ -176,25 +176,6 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 	uaio_req_complete_by(req, res, false, worker);
 }
 
-static void run_work(struct uaio_work *work, struct uaio_worker *worker)
-{
-	struct uaio_req *req;
-
-	if (unlikely(work->is_part)) {
-		uaio_split_run(work, worker);
-		return;
-	}
-	req = uaio_req_of(work);
-	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
-	if (work->may_block) {
-		run_blocking(req, worker);
-		return;
-	}
-	req->done_bytes = uaio_req_execute(req);
-	list_add_tail(&worker->done, &work->link);
-	worker->nr_done++;
-}
-
 static void flush_done(struct uaio_worker *worker)
 {
 	struct uaio_req *reqs[UAIO_REQS_TOGETHER];
@@ -212,6 +193,27 @@ static void flush_done(struct uaio_worker *worker)
 		}
 		uaio_req_complete_together(reqs, results, nr, worker);
 	}
+}
+
+static void run_work(struct uaio_work *work, struct uaio_worker *worker)
+{
+	struct uaio_req *req;
+
+	if (unlikely(work->is_part)) {
+		uaio_split_run(work, worker);
+		return;
+	}
+	req = uaio_req_of(work);
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+	if (work->may_block) {
+		run_blocking(req, worker);
+		return;
+	}
+	req->done_bytes = uaio_req_execute(req);
+	list_add_tail(&worker->done, &work->link);
+	worker->nr_done++;
+	if (unlikely(req->sqe.posts_at_once))
+		flush_done(worker);
 }
 
 static void refuse_work(struct uaio_work *work)

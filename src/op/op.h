@@ -149,7 +149,7 @@ struct uaio_sqe {
 	 * until the call returns 0 bytes or an error.
 	 */
 	bool is_multishot : 1;
-	/* Post the completion before the next request of the submission is issued. */
+	/* Post the completion before this thread executes another request. */
 	bool posts_at_once : 1;
 	/* the file is registered, passed beside sqe (submit.h) or by slot (chain.h) */
 	bool is_fixed : 1;

@@ -456,6 +456,28 @@ static void update_keeps_file(void)
 	}
 }
 
+static void updates_by_workers(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	uint64_t target;
+	int fds[2];
+
+	new_pipe(fds);
+	target = poll_of(&ring, fds[0], POLLIN, 0)->user_data;
+	note_result("submit", uring_submit(&ring));
+	for (int i = 0; i < 4; i++) {
+		sqe = removal(&ring, target, IORING_POLL_UPDATE_EVENTS);
+		sqe->poll32_events = POLLIN;
+		sqe->flags = IOSQE_ASYNC;
+	}
+	note_result("updates", uring_submit(&ring));
+	note_cqes("updates", &ring, 4);
+	removal(&ring, target, 0)->flags = IOSQE_ASYNC;
+	note_result("remove", uring_submit(&ring));
+	note_cqes("removed", &ring, 2);
+}
+
 static void update_of_none(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -543,6 +565,7 @@ const struct row rows_uring_poll[] = {
 	    update_of_linked_multishot),
 	ROW("an update of a poll keeps its linked timeout", update_of_limited),
 	ROW("an update of a poll keeps its registered file", update_keeps_file),
+	ROW("workers update one poll", updates_by_workers),
 	ROW("an update of a poll that is none", update_of_none),
 	ROW("a poll of what is closed meanwhile", closed_meanwhile),
 	ROW("two polls of one file", two_of_one),
