@@ -376,16 +376,12 @@ int uaio_lead(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	return ret < 0 ? ret : 0;
 }
 
-/*
- * If this thread still counts as the leader, a signal handler has left its sleep by
- * siglongjmp(), or runs in that sleep: stop leading.
- */
 void uaio_lead_forget(void)
 {
 	struct uaio_waiter *waiter = uaio_waiter_leading();
 
 	uaio_attend_forget();
-	if (likely(!waiter))
+	if (likely(!waiter) || uaio_entry.run)
 		return;
 	waiter->is_leading = false;
 	/*

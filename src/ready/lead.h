@@ -99,7 +99,8 @@ bool uaio_lead_pin_again(struct uaio_queue *queue,
 
 /*
  * If this thread still counts as a leader, a signal handler has left its sleep by
- * siglongjmp(), or runs in that sleep: stop leading.
+ * siglongjmp(), or runs in that sleep: stop leading. But a leader that executes requests
+ * (uaio_entry.run) is awake, and goes on leading, whatever it submits.
  */
 void uaio_lead_forget(void);
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/lock.h"
+#include "ready/ready.h"
 #include "uring/cancel.h"
 #include "test-uring.h"
 
@@ -391,6 +392,56 @@ static void polls_are_updated_while_they_end(void **state)
 	unit_close(ends[1]);
 }
 
+/*
+ * A waiting thread executes an update that is linked to a poll. It goes on serving the
+ * ring, so the other polls are not tried again
+ */
+
+enum { NR_IDLE = 100, FEW = 10 };
+
+static long await_both(void *arg)
+{
+	(void)arg;
+	return enter(&shared, 0, 2);
+}
+
+static void a_thread_that_updates_a_poll_goes_on_serving(void **state)
+{
+	struct uaio_ready_counters before, after;
+	struct io_uring_sqe *sqe;
+	struct unit_thread thread;
+	int idle[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(idle, O_CLOEXEC), 0);
+	client_open(&shared, 128, (struct io_uring_params){ 0 });
+	for (unsigned i = 0; i < NR_IDLE; i++)
+		put(&shared, IORING_OP_POLL_ADD, idle[0], TIMEOUT)
+			->poll32_events = POLLIN;
+	put(&shared, IORING_OP_POLL_ADD, idle[1], FIRST_POLL)->poll32_events =
+		POLLPRI;
+	sqe = put(&shared, IORING_OP_POLL_ADD, ends[0], LINKED);
+	sqe->poll32_events = POLLIN;
+	sqe->flags = IOSQE_IO_LINK;
+	put_update(0);
+	submit(&shared, 0);
+	unit_thread_start(&thread, await_both, NULL);
+	unit_await_sleep(&thread);
+	uaio_ready_count(&before);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_int_equal(unit_thread_join(&thread), 0);
+	uaio_ready_count(&after);
+	assert_in_range(after.nr_tries - before.nr_tries, 0, FEW);
+	assert_got(&shared, LINKED, POLLIN);
+	assert_got(&shared, FIRST_UPDATE, 0);
+	client_close(&shared);
+	for (unsigned i = 0; i < 2; i++) {
+		unit_close(ends[i]);
+		unit_close(idle[i]);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -399,6 +450,7 @@ int main(void)
 		UNIT_TEST(a_ring_lives_on_by_a_descriptor_that_was_not_seen),
 		UNIT_TEST(a_ring_lives_on_by_a_number_that_was_anothers),
 		UNIT_TEST(polls_are_updated_while_they_end),
+		UNIT_TEST(a_thread_that_updates_a_poll_goes_on_serving),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
