@@ -23,6 +23,13 @@
 #include "proc/process.h"
 
 static int (*next_prctl)(int, ...);
+static uint32_t has_filter; /* atomic: for uaio_host_has_filter() */
+
+bool uaio_host_has_filter(void)
+{
+	/* relaxed: a thread that has the filter also sees the store before it */
+	return load_relaxed(&has_filter);
+}
 
 void uaio_host_load_filter(void)
 {
@@ -41,8 +48,11 @@ static void tell(bool has_program, const void *program)
 	 * A NULL filter installs nothing: the program only tests whether the kernel has
 	 * seccomp.
 	 */
-	if (!has_program || program)
-		uaio_calls_filter(program);
+	if (has_program && !program)
+		return;
+	/* relaxed: see uaio_host_has_filter() */
+	store_relaxed(&has_filter, 1);
+	uaio_calls_filter(program);
 }
 
 static void look_at_prctl(long option, long mode, long program)
@@ -65,13 +75,13 @@ static void look_at_seccomp(const long a[6])
 
 long uaio_host_raw_filter(long nr, const long a[6])
 {
+	const int change = uaio_host_change_of(nr, a);
+
 	if (nr == SYS_prctl)
 		look_at_prctl(a[0], a[1], a[2]);
 	else
 		look_at_seccomp(a);
-	if (uaio_host_changes_identity(nr, a))
-		return uaio_host_raw_identity(nr, a);
-	return uaio_sys6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	return uaio_host_raw_changing(nr, a, change);
 }
 
 UAIO_EXPORT int prctl(int option, ...);
@@ -81,13 +91,16 @@ int prctl(int option, ...)
 {
 	long a[6] = { option };
 	va_list args;
+	int change;
 
 	va_start(args, option);
 	for (unsigned i = 1; i < 5; i++)
 		a[i] = va_arg(args, long);
 	va_end(args);
-	if (!next_prctl || uaio_host_changes_identity(SYS_prctl, a))
-		return (int)uaio_host_error(uaio_host_raw_filter(SYS_prctl, a));
+	change = uaio_host_change_of(SYS_prctl, a);
 	look_at_prctl(option, a[1], a[2]);
+	if (!next_prctl || change != UAIO_HOST_NO_CHANGE)
+		return (int)uaio_host_error(
+			uaio_host_raw_changing(SYS_prctl, a, change));
 	return next_prctl(option, a[1], a[2], a[3], a[4]);
 }

@@ -126,8 +126,19 @@ void uaio_host_prove_identity(void);
  */
 long uaio_host_raw_identity(long nr, const long a[6]);
 
+/*
+ * The same in two steps, for a caller that acts between them. uaio_host_change_of()
+ * returns which change the system call makes, a value of enum uaio_identity_change; or
+ * UAIO_HOST_NO_CHANGE. uaio_host_raw_changing() executes the call.
+ */
+enum { UAIO_HOST_NO_CHANGE = -1 };
+int uaio_host_change_of(long nr, const long a[6]);
+long uaio_host_raw_changing(long nr, const long a[6], int change);
+
 /* Execute the system call prctl or seccomp, which may install a seccomp filter. */
 long uaio_host_raw_filter(long nr, const long a[6]);
+/* Return: whether the program has installed a filter, or has tried to. */
+bool uaio_host_has_filter(void);
 
 /*
  * Execute the system calls of io_uring, on rings of the kernel or of the library. The

@@ -24,6 +24,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/newer.h"
 #include "base/symver.h"
 #include "base/sys.h"
 #include "base/threads.h"
@@ -74,7 +75,7 @@ static struct {
  * Used like a value of enum uaio_identity_change; says that the call changes no
  * identity.
  */
-enum { NOTHING = -1 };
+enum { NOTHING = UAIO_HOST_NO_CHANGE };
 
 /* System calls that change attributes of an identity (UAIO_CHANGED_ATTRIBUTES). */
 static const struct uaio_numbers changing[] = {
@@ -189,15 +190,15 @@ static bool begin(int change)
 	return true;
 }
 
-static long change(long nr, const long a[6], enum uaio_identity_change what)
+long uaio_host_raw_changing(long nr, const long a[6], int change)
 {
-	bool tells = begin(what);
+	bool tells = begin(change);
 	long ret = nr == SYS_unshare
 			   ? uaio_host_raw_unshare((int)a[0])
 			   : uaio_sys6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 
 	if (tells)
-		uaio_identity_changed(what);
+		uaio_identity_changed((enum uaio_identity_change)change);
 	return ret;
 }
 
@@ -241,8 +242,20 @@ static int change_of_ioprio(const long a[6])
 }
 
 /*
+ * Return: whether this is the only thread of the process. If the program has installed a
+ * filter, ask the C library: the filter may kill the process if it asks the kernel.
+ */
+static bool is_only_thread(void)
+{
+	if (uaio_host_has_filter())
+		return &__libc_single_threaded && __libc_single_threaded;
+	return uaio_has_threads(1);
+}
+
+/*
  * A seccomp filter refuses system calls of its thread, and of threads that this thread
- * creates later. If the process has only this thread, the filter is the process's.
+ * creates later. If the process has only this thread, the filter is the process's. The
+ * filter of a child of vfork() does not concern the library.
  */
 static int change_of_filter(long mode, long flags, long program)
 {
@@ -250,7 +263,7 @@ static int change_of_filter(long mode, long flags, long program)
 			 !(flags & SECCOMP_FILTER_FLAG_TSYNC);
 
 	return (is_filter || mode == SECCOMP_MODE_STRICT) &&
-			       !uaio_has_threads(1)
+			       uaio_engine_is_owner() && !is_only_thread()
 		       ? (int)UAIO_CHANGED_DOMAIN
 		       : NOTHING;
 }
@@ -275,7 +288,7 @@ static int change_of_seccomp(const long a[6])
 	}
 }
 
-static int change_of(long nr, const long a[6])
+int uaio_host_change_of(long nr, const long a[6])
 {
 	switch (nr) {
 	case SYS_setuid:
@@ -304,12 +317,12 @@ static int change_of(long nr, const long a[6])
 
 bool uaio_host_changes_identity(long nr, const long a[6])
 {
-	return change_of(nr, a) != NOTHING;
+	return uaio_host_change_of(nr, a) != NOTHING;
 }
 
 long uaio_host_raw_identity(long nr, const long a[6])
 {
-	return change(nr, a, (enum uaio_identity_change)change_of(nr, a));
+	return uaio_host_raw_changing(nr, a, uaio_host_change_of(nr, a));
 }
 
 /* Functions that change the calling thread only */

@@ -10,17 +10,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <linux/filter.h>
 #include <linux/futex.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -289,6 +293,49 @@ static void test_vfork(void)
 #endif
 }
 
+/* Install a seccomp filter that kills the process at this system call. */
+static bool forbid(bool is_by_prctl, uint32_t nr)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = { sizeof(code) / sizeof(*code), code };
+
+	return is_by_prctl
+		       ? !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)
+		       : !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0l,
+				  &filter);
+}
+
+/*
+ * The library must not make a forbidden call when another filter is installed. uses_aio:
+ * the program has used AIO before.
+ */
+static void install_two(bool is_by_prctl, bool uses_aio)
+{
+	aio_context_t ctx = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		assert(!uses_aio || !syscall(SYS_io_setup, 1l, &ctx));
+		assert(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+		assert(forbid(is_by_prctl, SYS_newfstatat));
+		assert(forbid(is_by_prctl, SYS_mount));
+		leave(9);
+	}
+	expect_child(pid, 9);
+}
+
+static void test_filters(void)
+{
+	for (unsigned i = 0; i < 4; i++)
+		install_two(i & 1, i & 2);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -296,6 +343,7 @@ static const struct {
 	{ "errno", test_errno },         { "own-errno", test_own_errno },
 	{ "arguments", test_arguments }, { "unknown", test_unknown },
 	{ "fork", test_fork },           { "vfork", test_vfork },
+	{ "filters", test_filters },
 };
 
 int main(int argc, char **argv)
