@@ -151,4 +151,15 @@ static inline int uaio_sleep_poll(struct pollfd *fds, unsigned nr,
 				      (long)mask, (long)mask_bytes, 0);
 }
 
+/* Like sys_preadv2() or sys_pwritev2(), for a thread that may sleep. */
+static inline ssize_t uaio_sleep_transfer(bool is_write, int fd,
+					  const struct iovec *iov, int nr,
+					  int64_t off, uint32_t flags)
+{
+	if (!uaio_may_call(is_write ? UAIO_CALL_PWRITEV2 : UAIO_CALL_PREADV2))
+		return -38 /* ENOSYS */;
+	return uaio_sys_sleeping(is_write ? SYS_pwritev2 : SYS_preadv2, fd,
+				 (long)iov, nr, off, 0, (long)flags);
+}
+
 #endif /* UAIO_BASE_SLEEPCALL_H */

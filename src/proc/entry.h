@@ -259,6 +259,27 @@ static inline void uaio_step_in_from(bool is_cancel_point, int depth)
 }
 
 /*
+ * Begin a system call in which the thread may sleep inside the library, with references
+ * that it must not lose. As in uaio_step_out_to(), a deferred handler ends the call with
+ * EINTR, or the call does not begin. Context: no lock is held.
+ */
+static inline __attribute__((always_inline)) void uaio_sleep_inside_begin(void)
+{
+	uaio_entry.asleep_at = (uintptr_t)__builtin_frame_address(0);
+	uaio_entry.is_asleep = 1;
+	uaio_entry_barrier();
+	if (unlikely(uaio_entry.has_deferred))
+		uaio_entry.must_wake = 1;
+}
+
+static inline void uaio_sleep_inside_end(void)
+{
+	uaio_entry_barrier();
+	uaio_entry.is_asleep = 0;
+	uaio_entry.must_wake = 0;
+}
+
+/*
  * Leave the library, call uaio_sleep(), and enter the library again. Context: no lock
  * is held.
  */

@@ -15,8 +15,9 @@
  *       thread restores its signal mask when it has left the library and holds no lock.
  *       Then the kernel delivers the signal with its siginfo_t, on the stack and with the
  *       mask that the program's sigaction() specified.
- *   I3  A deferred handler ends a wait (uaio_step_out_to()) with EINTR, even if the
- *       signal arrives just before the thread sleeps (base/sleepcall.S).
+ *   I3  A deferred handler ends a wait (uaio_step_out_to(), uaio_sleep_inside_begin())
+ *       with EINTR, even if the signal arrives just before the thread sleeps
+ *       (base/sleepcall.S).
  *   I4  Signals of faults (such as SIGSEGV) and SIGABRT are never deferred or blocked.
  *   I5  sigaction() and signal() return the handlers that the program has set, not the
  *       library's.

@@ -451,6 +451,7 @@ static const struct {
 	{ "lingering-range", lingering_range },
 	{ "tables-of-threads", tables_of_threads },
 	{ "table-of-cloned", table_of_cloned },
+	{ "table-of-signalled", table_of_signalled },
 	{ "close-while-held", close_while_held },
 	{ "fork-storm", fork_storm },
 	{ "vfork-starts-at-once", vfork_starts_at_once },

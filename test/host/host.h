@@ -203,6 +203,7 @@ void lingering_range(void);
 
 void tables_of_threads(void);
 void table_of_cloned(void);
+void table_of_signalled(void);
 
 void fork_storm(void);
 void vfork_starts_at_once(void);

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -352,6 +353,108 @@ void table_of_cloned(void)
 	REQUIRE(host_destroy(ctx) == 0);
 	REQUIRE(close(NUMBER) == 0 && close(shared_fd) == 0);
 	REQUIRE(close(own_of_cloned) == 0);
+}
+
+/*
+ * A signal arrives while a thread with its own descriptor table waits in io_submit. The
+ * thread's handler must run, and the request must end.
+ */
+
+struct signalled {
+	aio_context_t ctx;
+	struct iocb iocb;
+	pid_t tid;        /* atomic: id of the submitting thread */
+	uint32_t is_back; /* atomic: io_submit has returned */
+	long ret;         /* what io_submit has returned */
+};
+
+static uint32_t nr_handled; /* atomic */
+
+static void count(int sig)
+{
+	(void)sig;
+	__atomic_add_fetch(&nr_handled, 1, __ATOMIC_SEQ_CST);
+}
+
+static void *part_and_submit(void *arg)
+{
+	struct signalled *signalled = arg;
+
+	by_unshare();
+	__atomic_store_n(&signalled->tid, gettid(), __ATOMIC_SEQ_CST);
+	signalled->ret = host_submit(signalled->ctx, &signalled->iocb);
+	__atomic_store_n(&signalled->is_back, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/*
+ * Return: what io_submit returns. The thread may also sleep before it waits for its file,
+ * so send signals until the call returns.
+ */
+static long submit_and_signal(aio_context_t ctx, struct iocb iocb, int flags)
+{
+	struct sigaction action = { .sa_handler = count, .sa_flags = flags };
+	struct signalled signalled = { .ctx = ctx, .iocb = iocb };
+	pthread_t thread;
+	pid_t tid;
+
+	__atomic_store_n(&nr_handled, 0, __ATOMIC_SEQ_CST);
+	REQUIRE(sigaction(SIGUSR1, &action, NULL) == 0);
+	REQUIRE(!pthread_create(&thread, NULL, part_and_submit, &signalled));
+	while (!(tid = __atomic_load_n(&signalled.tid, __ATOMIC_SEQ_CST)))
+		syscall(SYS_sched_yield);
+	while (!__atomic_load_n(&signalled.is_back, __ATOMIC_SEQ_CST)) {
+		host_await_sleep(tid);
+		(void)pthread_kill(thread, SIGUSR1);
+	}
+	REQUIRE(!pthread_join(thread, NULL));
+	REQUIRE(__atomic_load_n(&nr_handled, __ATOMIC_SEQ_CST));
+	return signalled.ret;
+}
+
+static void end_by_signal(aio_context_t ctx, struct iocb iocb, int flags,
+			  long long expected)
+{
+	struct io_event event;
+
+	REQUIRE(submit_and_signal(ctx, iocb, flags) == 1);
+	REQUIRE(host_reap(ctx, 1, &event) == 1);
+	REQUIRE(event.res == expected);
+}
+
+void table_of_signalled(void)
+{
+	static const int flags[] = { 0, SA_RESTART };
+	static char buf[3 * BYTES];
+	const struct iovec iov = { buf, BYTES };
+	aio_context_t ctx = host_context(8);
+	int ends[2], room;
+
+	for (size_t i = 0; i < NR_ELEMENTS(flags); i++) {
+		REQUIRE(pipe(ends) == 0);
+		end_by_signal(ctx,
+			      host_iocb(IOCB_CMD_PREAD, ends[0], buf, BYTES, 0),
+			      flags[i], -EINTR);
+		end_by_signal(ctx,
+			      host_iocb(IOCB_CMD_PREADV, ends[0], &iov, 1, 0),
+			      flags[i], -EINTR);
+		/* The kernel's io_submit does not wait for a poll. */
+		if (host_is_uaio())
+			REQUIRE(submit_and_signal(ctx, host_poll(ends[0]),
+						  flags[i]) == -EAGAIN);
+		room = fcntl(ends[1], F_SETPIPE_SZ, 2 * BYTES);
+		REQUIRE(room > 0 && room < (int)sizeof(buf));
+		/* The first write fills the pipe. */
+		end_by_signal(ctx,
+			      host_iocb(IOCB_CMD_PWRITE, ends[1], buf,
+					sizeof(buf), 0),
+			      flags[i], room);
+		end_by_signal(
+			ctx, host_iocb(IOCB_CMD_PWRITE, ends[1], buf, BYTES, 0),
+			flags[i], -EINTR);
+		REQUIRE(close(ends[0]) == 0 && close(ends[1]) == 0);
+	}
+	REQUIRE(host_destroy(ctx) == 0);
 }
 
 void tables_of_threads(void)

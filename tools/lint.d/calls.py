@@ -54,6 +54,8 @@ NUMBERS = {
     ("src/base/newer.h", "SYS_epoll_pwait2"),
     ("src/base/sleep.c", "SYS_futex"),
     ("src/base/sleepcall.h", "SYS_ppoll"),
+    ("src/base/sleepcall.h", "SYS_preadv2"),
+    ("src/base/sleepcall.h", "SYS_pwritev2"),
     ("src/patch/patch.c", "SYS_io_uring_enter"),
     ("src/tool/common/secure.c", "SYS_capget"),
     ("src/tool/trace/attach.c", "SYS_pidfd_open"),
