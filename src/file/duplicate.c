@@ -78,6 +78,30 @@ void uaio_file_unuse(struct uaio_file *file)
 		uaio_wake(&file->nr_using, UINT32_MAX);
 }
 
+void uaio_eventfd_add(int fd, uint64_t count)
+{
+	static const struct timespec zero;
+	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
+
+	/*
+	 * A full counter stays as it is: a write would block. If ppoll() fails, the counter is
+	 * assumed to have room.
+	 */
+	if (sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0)
+		(void)sys_write(fd, &count, sizeof(count));
+}
+
+void uaio_file_signal(struct uaio_file *file, uint64_t count)
+{
+	int fd = uaio_file_use(file);
+
+	if (load_relaxed(&file->is_nonblock))
+		(void)sys_write(fd, &count, sizeof(count));
+	else
+		uaio_eventfd_add(fd, count);
+	uaio_file_unuse(file);
+}
+
 int uaio_file_begin_try_locked(struct uaio_file *file)
 {
 	/*

@@ -105,7 +105,7 @@ static uint32_t flags_of(const struct uaio_fd_facts *facts)
 	return facts->kind == UAIO_KIND_MEMORY &&
 			       files.ops->is_ring(facts->dev, facts->ino)
 		       ? UAIO_FILE_F_RING
-		       : facts->flags;
+		       : facts->flags & ~(uint32_t)UAIO_FILE_F_NONBLOCK;
 }
 
 /* Fill in the members that describe the file. Return: 0 or -ENOMEM. */
@@ -120,6 +120,7 @@ static int classify(struct uaio_file *file, int fd,
 	/* relaxed: publish() releases the values; in a reused entry they are hints (I2) */
 	store_relaxed(&file->fd, fd);
 	store_relaxed(&file->kind, facts->kind);
+	store_relaxed(&file->is_nonblock, facts->flags & UAIO_FILE_F_NONBLOCK);
 	/*
 	 * [MB:reused] release: if this entry is reused, a thread that reads the new flags sees
 	 * that the entry's old slot is empty. Pairs with uaio_file_read_flags().
@@ -410,30 +411,6 @@ void uaio_file_put(struct uaio_file *file)
 		uaio_wake(&file->refs, 1);
 }
 
-void uaio_eventfd_add(int fd, uint64_t count)
-{
-	static const struct timespec zero;
-	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
-
-	/*
-	 * A full counter stays as it is: a write would block. If ppoll() fails, the counter is
-	 * assumed to have room.
-	 */
-	if (sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0)
-		(void)sys_write(fd, &count, sizeof(count));
-}
-
-void uaio_file_signal(struct uaio_file *file, uint64_t count)
-{
-	int fd = uaio_file_use(file);
-
-	if (file->flags & UAIO_FILE_F_NONBLOCK)
-		(void)sys_write(fd, &count, sizeof(count));
-	else
-		uaio_eventfd_add(fd, count);
-	uaio_file_unuse(file);
-}
-
 /* Return: the entry of fd, or NULL. The caller holds files.lock. */
 static struct uaio_file *peek_locked(int fd)
 {
@@ -474,6 +451,25 @@ void uaio_file_closing(int fd)
 	uaio_lock(&files.lock, UAIO_RANK_FILES);
 	files.nr_closings++;
 	file = take_out_locked(fd);
+	uaio_unlock(&files.lock, UAIO_RANK_FILES);
+	if (file)
+		let_go(file);
+}
+
+void uaio_file_flags_change(int fd, int open_flags)
+{
+	struct uaio_file *file;
+
+	if (!files.leaves || fd < 0 || !uaio_file_may_know(fd))
+		return;
+	uaio_lock(&files.lock, UAIO_RANK_FILES);
+	/* Another thread may be making an entry with the old flags: it must try again. */
+	files.nr_closings++;
+	file = peek_locked(fd);
+	if (file && uaio_take_flags(file, fd, open_flags))
+		file = NULL;
+	if (file)
+		(void)take_out_locked(fd);
 	uaio_unlock(&files.lock, UAIO_RANK_FILES);
 	if (file)
 		let_go(file);

@@ -65,7 +65,10 @@ enum uaio_kind {
 enum {
 	UAIO_FILE_F_READ = 1u << 0,  /* open for reading */
 	UAIO_FILE_F_WRITE = 1u << 1, /* open for writing */
-	/* O_NONBLOCK was set when the library queried the file */
+	/*
+	 * O_NONBLOCK was set when the library queried the file; not in entries
+	 * (is_nonblock)
+	 */
 	UAIO_FILE_F_NONBLOCK = 1u << 2,
 	UAIO_FILE_F_APPEND = 1u << 3,  /* O_APPEND: writes go to the end */
 	UAIO_FILE_F_SYNC = 1u << 4,    /* O_SYNC or O_DSYNC */
@@ -197,6 +200,8 @@ struct uaio_file {
 	 * present call on fd, and makes no other (closing.h, I3)
 	 */
 	uint32_t closer_goes;
+	/* O_NONBLOCK was set when the library last looked; changes under files.lock */
+	uint32_t is_nonblock;
 
 	/*
 	 * The descriptors of the file: `fd`, `owns_fd` and `reopened` change only under
@@ -423,6 +428,13 @@ bool uaio_file_may_know(int fd);
  * or give them a duplicate (I3). If fd has no entry, this costs two loads.
  */
 void uaio_file_closing(int fd);
+
+/*
+ * fcntl(F_SETFL) is about to set open_flags for fd, or, if open_flags is negative, has
+ * returned. If this changes O_APPEND or O_DIRECT of a regular file or block device, do
+ * what uaio_file_closing() does. Otherwise the entry stays, with its requests.
+ */
+void uaio_file_flags_change(int fd, int open_flags);
 
 /*
  * fd is about to be closed. If its entry has no requests, and closing fd is fast

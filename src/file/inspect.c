@@ -396,6 +396,11 @@ static void inspect_stream(int fd, const struct stat *st,
 	mode_t mode = st->st_mode;
 
 	ret_facts->kind = S_ISCHR(mode) ? UAIO_KIND_DEVICE : UAIO_KIND_STREAM;
+	/*
+	 * O_APPEND has no meaning for a stream. Its entry stays if the program changes the
+	 * flag, so the entry does not have it.
+	 */
+	ret_facts->flags &= ~(uint32_t)UAIO_FILE_F_APPEND;
 	ret_facts->flags |= stream_flags(fd, mode);
 	if (S_ISCHR(mode) || ret_facts->flags & UAIO_FILE_F_USERFAULT)
 		ret_facts->flags |= old_fashion_flags(fd, ret_facts->flags);
@@ -486,6 +491,31 @@ int uaio_inspect(int fd, struct uaio_fd_facts *ret_facts)
 	else
 		inspect_stream(fd, &st, ret_facts);
 	return 0;
+}
+
+/* Return: whether the entry says of O_APPEND and O_DIRECT what open_flags say. */
+static bool is_written_as(const struct uaio_file *file, int open_flags)
+{
+	enum uaio_kind kind = uaio_file_kind(file);
+	bool appends = open_flags & O_APPEND;
+	bool is_direct = open_flags & O_DIRECT;
+
+	return uaio_file_has(file, UAIO_FILE_F_APPEND) == appends &&
+	       (kind == UAIO_KIND_MEMORY ||
+		(kind == UAIO_KIND_DIRECT) == is_direct);
+}
+
+bool uaio_take_flags(struct uaio_file *file, int fd, int open_flags)
+{
+	if (open_flags < 0)
+		open_flags = sys_fcntl(fd, F_GETFL, 0);
+	if (open_flags < 0)
+		return true;
+	if (uaio_file_kind(file) < UAIO_KIND_STREAM &&
+	    !is_written_as(file, open_flags))
+		return false;
+	store_relaxed(&file->is_nonblock, (uint32_t)open_flags & O_NONBLOCK);
+	return true;
 }
 
 bool uaio_is_replaced(const struct uaio_file *file, int fd)

@@ -54,6 +54,14 @@ bool uaio_closes_at_once(int fd);
 int uaio_inspect(int fd, struct uaio_fd_facts *ret_facts);
 
 /*
+ * fcntl() is about to set open_flags (O_*) for fd, or, if open_flags is negative, may have
+ * changed its flags. Store O_NONBLOCK in the entry of fd.
+ * Return: false if O_APPEND or O_DIRECT differs from what the entry of a regular file
+ * or block device says. Then nothing is stored.
+ */
+bool uaio_take_flags(struct uaio_file *file, int fd, int open_flags);
+
+/*
  * Return: whether fd is on a network file system or FUSE, where each call may wait for a
  * server.
  */

@@ -5,7 +5,7 @@
  * The #undef keeps the headers from renaming freopen to freopen64: this file defines
  * both.
  *
- * Tested by test/host/numbers.c, ways.c and lingering.c.
+ * Tested by test/host/numbers.c, ways.c, held.c and lingering.c.
  */
 #undef _FILE_OFFSET_BITS
 #include "host/host.h"
@@ -498,10 +498,9 @@ FILE *freopen64(const char *path, const char *mode, FILE *file)
 }
 
 /*
- * F_SETFL changes flags that the library keeps for the descriptor (O_DIRECT,
- * O_NONBLOCK, O_APPEND), so fcntl() makes the library forget them. Once O_APPEND is
- * set, pending writes would go to the end of the file instead of their offset. So
- * fcntl() first waits for them.
+ * The kernel reads O_APPEND and O_DIRECT when it executes a write, so pending writes
+ * would be executed with the new flags. So if F_SETFL changes one of these flags,
+ * fcntl() first waits for the file's requests. Other flags do not affect requests.
  *
  * The third argument has various types. The argument is read as a pointer, as in the C
  * library.
@@ -509,16 +508,41 @@ FILE *freopen64(const char *path, const char *mode, FILE *file)
 UAIO_EXPORT int fcntl(int fd, int cmd, ...);
 UAIO_EXPORT int fcntl64(int fd, int cmd, ...);
 
+/* Those flags that matter to the library (uaio_file_flags_change()). */
+enum { KNOWN_FLAGS = O_APPEND | O_DIRECT | O_NONBLOCK };
+
+/* Notify the engine before F_SETFL sets open_flags, and afterwards with -1. */
+static void flags_change(int fd, int open_flags)
+{
+	if (!uaio_engine_is_here() || !uaio_enter())
+		return;
+	uaio_fd_flags_change(fd, open_flags);
+	uaio_leave();
+}
+
+long uaio_host_raw_fcntl(const long a[3])
+{
+	int fd = (int)a[0], cmd = (int)a[1];
+	long ret;
+
+	if (cmd == F_SETFL)
+		flags_change(fd, (int)a[2] & KNOWN_FLAGS);
+	ret = uaio_sys6(SYS_fcntl, a[0], a[1], a[2], 0, 0, 0);
+	if (cmd == F_SETFL)
+		flags_change(fd, -1);
+	return ret;
+}
+
 static int change(int (*real)(int, int, ...), int fd, int cmd, void *arg)
 {
 	int ret;
 
-	if (cmd == F_SETFL && (long)arg & O_APPEND)
-		uaio_host_closing((unsigned)fd, (unsigned)fd);
+	if (cmd == F_SETFL)
+		flags_change(fd, (int)(long)arg & KNOWN_FLAGS);
 	ret = real ? real(fd, cmd, arg)
 		   : (int)uaio_host_error(sys_fcntl(fd, cmd, (long)arg));
 	if (cmd == F_SETFL)
-		uaio_host_closing((unsigned)fd, (unsigned)fd);
+		flags_change(fd, -1);
 	return ret;
 }
 

@@ -93,6 +93,12 @@ long uaio_host_raw_dup(int from, int to, const int *flags); /* NULL: dup2() */
 long uaio_host_raw_close_range(unsigned first, unsigned last, int flags);
 
 /*
+ * Execute the system call fcntl, and notify the engine if it changes flags of the open
+ * file.
+ */
+long uaio_host_raw_fcntl(const long a[3]);
+
+/*
  * Execute the system call unshare. With CLONE_FILES, the calling thread gets its own
  * descriptor table; the library's threads keep the old one.
  */

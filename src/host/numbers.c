@@ -42,6 +42,7 @@ const uint8_t uaio_host_numbers[UAIO_HOST_NUMBERS] = {
 	[SYS_close] = 1,
 	[SYS_dup3] = 1,
 	[NR_CLOSE_RANGE] = 1,
+	[SYS_fcntl] = 1,
 	[SYS_exit_group] = 1,
 	[SYS_execve] = 1,
 	[SYS_execveat] = 1,

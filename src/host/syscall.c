@@ -84,6 +84,7 @@ static __attribute__((noinline)) long answer(long nr, const long a[6])
 	case SYS_close_range:
 		return uaio_host_raw_close_range((unsigned)a[0], (unsigned)a[1],
 						 (int)a[2]);
+	case SYS_fcntl: return uaio_host_raw_fcntl(a);
 	case SYS_unshare: return raw_unshare(a);
 	case SYS_munmap:
 		return uaio_host_raw_munmap((void *)a[0], (unsigned long)a[1]);

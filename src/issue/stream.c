@@ -70,7 +70,7 @@ static bool may_not_wait(const struct uaio_file *file, int fd)
 	int open_flags = sys_fcntl(fd, F_GETFL, 0);
 
 	if (unlikely(open_flags < 0))
-		return uaio_file_has(file, UAIO_FILE_F_NONBLOCK);
+		return load_relaxed(&file->is_nonblock);
 	return open_flags & O_NONBLOCK;
 }
 

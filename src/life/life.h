@@ -51,6 +51,8 @@ int uaio_engine_start(void);
  */
 void uaio_fds_closing(unsigned first, unsigned last);
 void uaio_fds_closed(unsigned first, unsigned last);
+/* Call uaio_file_flags_change() (file/file.h), if the library may know fd. */
+void uaio_fd_flags_change(int fd, int open_flags);
 
 /*
  * Close a descriptor of the program for a request of the program, in the same way as

@@ -224,6 +224,12 @@ void uaio_fds_closed(unsigned first, unsigned last)
 		uaio_file_closed_range(first, last);
 }
 
+void uaio_fd_flags_change(int fd, int open_flags)
+{
+	if (are_known((unsigned)fd, (unsigned)fd))
+		uaio_file_flags_change(fd, open_flags);
+}
+
 /* Close fd, a descriptor of the program, as the interposed close() does. */
 static int close_and_forget(int fd)
 {

@@ -138,6 +138,8 @@ static void test_own_errno(void)
 	expect(SYS_dup3, ARGS(1, 1, 0), -1, EINVAL);
 	expect(SYS_dup3, ARGS(1, 100, ~0), -1, EINVAL);
 	expect(SYS_dup3, ARGS(1, -1, 0), -1, EBADF);
+	expect(SYS_fcntl, ARGS(bad, F_SETFL, 0), -1, EBADF);
+	expect(SYS_fcntl, ARGS(1, F_DUPFD, -1), -1, EINVAL);
 	expect(SYS_close_range, ARGS(2, 1, 0), -1, EINVAL);
 	expect(SYS_close_range, ARGS(1000, 1001, 0), 0, ENOTTY);
 	expect(SYS_close_range, ARGS(1000, 1001, ~0), -1, EINVAL);

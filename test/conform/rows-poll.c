@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -334,6 +335,48 @@ static void poll_reports_wake_up(void)
 	note_result("pri", call_getevents(ctx, 1, 1, &ev, &some));
 }
 
+/* Sets O_NONBLOCK on a polled pipe while no descriptor is free. */
+static void poll_set_nonblock(void)
+{
+	const struct rlimit few = { 128, 128 };
+	aio_context_t ctx = new_context(8);
+	struct iocb cb;
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0);
+	cb = POLL_OF(fds[0], POLLIN);
+	REQUIRE(submit_one(ctx, &cb) == 1);
+	note_pending("before", ctx);
+	REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
+	while (dup(fds[0]) >= 0)
+		;
+	REQUIRE(fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0);
+	note_pending("after", ctx);
+	REQUIRE(write(fds[1], "x", 1) == 1);
+	reap_poll("poll", ctx, &cb);
+}
+
+/*
+ * Clears O_NONBLOCK of a request's full eventfd. Signalling the eventfd must not block
+ * all the same.
+ */
+static void poll_signals_blocking(void)
+{
+	aio_context_t ctx = new_context(8);
+	int efd = eventfd(0, EFD_NONBLOCK), fds[2];
+	struct iocb cb;
+
+	REQUIRE(pipe(fds) == 0);
+	REQUIRE(eventfd_write(efd, UINT64_MAX - 1) == 0);
+	cb = POLL_OF(fds[0], POLLIN);
+	cb.aio_flags = IOCB_FLAG_RESFD;
+	cb.aio_resfd = (uint32_t)efd;
+	REQUIRE(submit_one(ctx, &cb) == 1);
+	REQUIRE(fcntl(efd, F_SETFL, 0) == 0);
+	REQUIRE(write(fds[1], "x", 1) == 1);
+	reap_poll("poll", ctx, &cb);
+}
+
 const struct row rows_poll[] = {
 	ROW("a poll's events have sixteen bits", poll_bits),
 	ROW("a poll on a file that cannot be polled", poll_regular),
@@ -355,6 +398,9 @@ const struct row rows_poll[] = {
 		    { "order=last to first", "order=first to last" },
 		    { "ring_0.events=*", "ring_0.events=*" }),
 	ROW("a poll is not woken by events outside its mask", poll_wrong_mask),
+	ROW("a poll goes on when O_NONBLOCK is set", poll_set_nonblock),
+	ROW("a poll signals an eventfd that no longer is O_NONBLOCK",
+	    poll_signals_blocking),
 	ROW_DIFFERS("a poll that waited reports all bits of the wake-up",
 		    poll_reports_wake_up, differs_poll_bits,
 		    { "pipe_in=event:65", "pipe_in=event:1" },

@@ -100,6 +100,17 @@ static void all_that_wait(void)
 	note_end("state", cb);
 }
 
+static void all_after_fcntl(void)
+{
+	int writer;
+	struct aiocb *cb = waiting_read(&writer);
+
+	REQUIRE(fcntl(cb->aio_fildes, F_SETFL, 0) == 0);
+	note_call("all", aio_cancel(cb->aio_fildes, NULL));
+	end_read(writer);
+	note_end("state", cb);
+}
+
 static int nr_in(int fd)
 {
 	int nr = 0;
@@ -369,6 +380,10 @@ const struct row rows_posix_cancel[] = {
 		    { "state=0,1", "state=ECANCELED,-1" }),
 	ROW_DIFFERS("aio_cancel of all that waits", all_that_wait,
 		    differs_posix_cancelled, { "all=1", "all=0" },
+		    { "state=0,1", "state=ECANCELED,-1" }),
+	ROW_DIFFERS("aio_cancel of all that waits, after fcntl(F_SETFL)",
+		    all_after_fcntl, differs_posix_cancelled,
+		    { "all=1", "all=0" },
 		    { "state=0,1", "state=ECANCELED,-1" }),
 	ROW("aio_cancel of a write in a queue", one_that_is_queued),
 	ROW("aio_cancel of the last write in a queue", last_that_is_queued),

@@ -173,6 +173,55 @@ static void appends(void)
 	note_text("text", text);
 }
 
+/*
+ * One write fills a socket. Then a call is made that must not affect requests of the
+ * socket, a little is received, and a second write is submitted. The socket has room for
+ * the second write, but poll() does not yet report it writable.
+ */
+static void behind_a_part(void (*call)(int fd))
+{
+	enum { BIG = 1 << 20, LITTLE = 100 << 10 };
+	static char zeros[BIG], taken[BIG + 1];
+	struct aiocb *first, *second;
+	ssize_t got, part;
+	int fds[2];
+
+	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
+	first = request(fds[0], zeros, BIG, 0);
+	second = request(fds[0], "2", 1, 0);
+	REQUIRE(aio_write(first) == 0);
+	call(fds[0]);
+	REQUIRE(recv(fds[1], taken, LITTLE, MSG_WAITALL) == LITTLE);
+	REQUIRE(aio_write(second) == 0);
+	for (got = LITTLE; got < BIG + 1; got += part) {
+		part = recv(fds[1], taken + got, (size_t)(BIG + 1 - got), 0);
+		REQUIRE(part > 0);
+	}
+	note("second_at", (char *)memchr(taken, '2', BIG + 1) - taken);
+	note_end("first", first);
+	note_end("second", second);
+}
+
+static void set_same_flags(int fd)
+{
+	REQUIRE(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL)) == 0);
+}
+
+static void set_append(int fd)
+{
+	REQUIRE(fcntl(fd, F_SETFL, O_APPEND) == 0);
+}
+
+static void after_fcntl(void)
+{
+	behind_a_part(set_same_flags);
+}
+
+static void after_fcntl_of_append(void)
+{
+	behind_a_part(set_append);
+}
+
 const struct row rows_posix_order[] = {
 	ROW_DIFFERS("a write of a socket behind a read that waits",
 		    both_directions, differs_posix_duplex,
@@ -186,5 +235,9 @@ const struct row rows_posix_order[] = {
 	ROW("writes to one offset keep their order", writes_of_a_file),
 	ROW("a read sees the write before it", read_behind_write),
 	ROW("writes that append keep their order", appends),
+	ROW("writes of a socket keep their order after fcntl(F_SETFL)",
+	    after_fcntl),
+	ROW("writes of a socket keep their order after O_APPEND is set",
+	    after_fcntl_of_append),
 	NO_ROW,
 };

@@ -221,6 +221,24 @@ static void o_nonblock_and_timeouts(void)
 	note_in_order("read", &ring, 1);
 }
 
+/* The first of two receives gets the first byte, though F_SETFL comes between them. */
+static void receives_in_order(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	sqe_rw(&ring, IORING_OP_RECV, fds[0], got, 1, 0);
+	note_result("submit", uring_submit(&ring));
+	REQUIRE(fcntl(fds[0], F_SETFL, fcntl(fds[0], F_GETFL)) == 0);
+	send_bytes(fds[1], "A", 1);
+	sqe_rw(&ring, IORING_OP_RECV, fds[0], got + 1, 1, 0);
+	note_result("submit", uring_submit(&ring));
+	send_bytes(fds[1], "B", 1);
+	note_cqes("cqe", &ring, 2);
+	note_text("got", got);
+}
+
 static void peeks(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -1231,6 +1249,8 @@ const struct row rows_uring_socket[] = {
 	ROW("a send sends all data, however long it takes", sends_all),
 	ROW("a request does not wait", does_not_wait),
 	ROW("O_NONBLOCK and timeouts of a socket", o_nonblock_and_timeouts),
+	ROW("receives keep their order after fcntl(F_SETFL)",
+	    receives_in_order),
 	ROW("peeks, and what is not there", peeks),
 	ROW("datagrams to an address", to_an_address),
 	ROW("messages, and mistakes in them", messages),

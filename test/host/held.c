@@ -5,7 +5,9 @@
  * that descriptor.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "host.h"
@@ -131,6 +133,53 @@ static void append_held(struct slowfs *fs)
 	free(blocks);
 }
 
+static int flags_by_fcntl(int fd, int flags)
+{
+	return fcntl(fd, F_SETFL, flags);
+}
+
+static int flags_by_number(int fd, int flags)
+{
+	return (int)syscall(SYS_fcntl, fd, F_SETFL, flags);
+}
+
+static void *release_later(void *arg)
+{
+	host_await_sleep(getpid());
+	slowfs_release(arg, SLOWFS_WRITE);
+	return NULL;
+}
+
+/*
+ * O_APPEND is cleared while the second of two writes waits for the first. Both must go
+ * to the end of the file, so fcntl() waits for them. A change of O_NONBLOCK does not
+ * wait.
+ */
+static void append_cleared(struct slowfs *fs, int (*set_flags)(int, int))
+{
+	aio_context_t ctx = host_context(2);
+	struct io_event event;
+	struct iocb iocb;
+	pthread_t thread;
+	int fd = open("slow/append",
+		      O_CREAT | O_TRUNC | O_RDWR | O_APPEND | O_CLOEXEC, 0644);
+
+	REQUIRE(fd >= 0 && write(fd, "head", 4) == 4);
+	slowfs_hold(fs, SLOWFS_WRITE);
+	for (unsigned i = 0; i < 2; i++) {
+		iocb = host_iocb(IOCB_CMD_PWRITE, fd, &"ab"[i], 1, 0);
+		REQUIRE(host_submit(ctx, &iocb) == 1);
+	}
+	REQUIRE(set_flags(fd, O_APPEND | O_NONBLOCK) == 0);
+	REQUIRE(!pthread_create(&thread, NULL, release_later, fs));
+	REQUIRE(set_flags(fd, 0) == 0);
+	REQUIRE(!pthread_join(thread, NULL));
+	for (unsigned i = 0; i < 2; i++)
+		REQUIRE(host_reap(ctx, 1, &event) == 1 && event.res == 1);
+	host_check_text(fd, "headab");
+	REQUIRE(close(fd) == 0 && host_destroy(ctx) == 0);
+}
+
 void close_while_held(void)
 {
 	static const struct {
@@ -155,5 +204,7 @@ void close_while_held(void)
 		for (size_t j = 0; j < NR_ELEMENTS(ops); j++)
 			replace_held(fs, ops[j].op, ops[j].opcode, way);
 	append_held(fs);
+	append_cleared(fs, flags_by_fcntl);
+	append_cleared(fs, flags_by_number);
 	slowfs_stop(fs);
 }
