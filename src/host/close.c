@@ -26,6 +26,7 @@
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "proc/process.h"
+#include "file/file.h"
 #include "life/life.h"
 #include "life/report.h"
 #include "uring/uring.h"
@@ -253,18 +254,45 @@ static long dup_onto_ours(int from, int to, const int *flags)
 	return ret;
 }
 
+/*
+ * If dup2() or dup3() fails, `to` stays open, and so must its requests. So find out
+ * beforehand whether the call fails.
+ * Return: the call's error; 0 if it may replace `to`, or if the library does not know
+ * `to`.
+ */
+static long refuses(const struct replacing *how)
+{
+	struct rlimit limit;
+
+	if (how->to < 0 || !uaio_engine_is_here() ||
+	    !uaio_file_may_know(how->to))
+		return 0;
+	/* -1 is no descriptor, so only wrong flags make this call fail with EINVAL. */
+	if (how->flags && dup_raw(-1, how->to, how->flags) == -EINVAL)
+		return -EINVAL;
+	if (sys_fcntl(how->from, F_GETFD, 0) == -EBADF)
+		return -EBADF;
+	return sys_getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+			       (rlim_t)how->to >= limit.rlim_cur
+		       ? -EBADF
+		       : 0;
+}
+
 static long dup_onto(const struct replacing *how)
 {
 	int from = how->from, to = how->to;
-	long ret = -EAGAIN;
+	long ret;
 
 	if (from == to)
 		return dup_raw(from, to, how->flags);
-	if (!is_ours(to)) {
-		uaio_host_closing((unsigned)to, (unsigned)to);
-		ret = replace(how);
-		uaio_host_closed((unsigned)to, (unsigned)to);
-	}
+	if (is_ours(to))
+		return dup_onto_ours(from, to, how->flags);
+	ret = refuses(how);
+	if (ret < 0)
+		return ret;
+	uaio_host_closing((unsigned)to, (unsigned)to);
+	ret = replace(how);
+	uaio_host_closed((unsigned)to, (unsigned)to);
 	return ret == -EAGAIN ? dup_onto_ours(from, to, how->flags) : ret;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -212,6 +213,28 @@ static void set_append(int fd)
 	REQUIRE(fcntl(fd, F_SETFL, O_APPEND) == 0);
 }
 
+static void dup2_nothing(int fd)
+{
+	note_call("dup2", dup2(-1, fd));
+}
+
+static void dup3_badly(int fd)
+{
+	note_call("dup3", dup3(0, fd, ~O_CLOEXEC));
+}
+
+static void dup2_beyond_limit(int fd)
+{
+	struct rlimit limit, none;
+
+	REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+	none = limit;
+	none.rlim_cur = 0;
+	REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	note_call("dup2", dup2(0, fd));
+	REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
 static void after_fcntl(void)
 {
 	behind_a_part(set_same_flags);
@@ -220,6 +243,21 @@ static void after_fcntl(void)
 static void after_fcntl_of_append(void)
 {
 	behind_a_part(set_append);
+}
+
+static void after_dup2(void)
+{
+	behind_a_part(dup2_nothing);
+}
+
+static void after_dup3(void)
+{
+	behind_a_part(dup3_badly);
+}
+
+static void after_dup2_beyond_limit(void)
+{
+	behind_a_part(dup2_beyond_limit);
 }
 
 const struct row rows_posix_order[] = {
@@ -239,5 +277,11 @@ const struct row rows_posix_order[] = {
 	    after_fcntl),
 	ROW("writes of a socket keep their order after O_APPEND is set",
 	    after_fcntl_of_append),
+	ROW("writes of a socket keep their order after a dup2 that fails",
+	    after_dup2),
+	ROW("writes of a socket keep their order after a dup3 that fails",
+	    after_dup3),
+	ROW("writes of a socket keep their order after a dup2 beyond the limit",
+	    after_dup2_beyond_limit),
 	NO_ROW,
 };
