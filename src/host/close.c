@@ -40,6 +40,7 @@
  */
 static struct {
 	int (*close)(int);
+	int (*mq_close)(int);
 	int (*dup2)(int, int);
 	int (*dup3)(int, int, int);
 	int (*fclose)(FILE *);
@@ -58,6 +59,7 @@ void uaio_host_find(const char *name, void *ret_function)
 void uaio_host_load(void)
 {
 	uaio_host_find("close", &next.close);
+	uaio_host_find("mq_close", &next.mq_close);
 	uaio_host_find("dup2", &next.dup2);
 	uaio_host_find("dup3", &next.dup3);
 	uaio_host_find("fclose", &next.fclose);
@@ -385,6 +387,7 @@ long uaio_host_raw_close_range(unsigned first, unsigned last, int flags)
 }
 
 UAIO_EXPORT int close(int fd);
+UAIO_EXPORT int mq_close(int fd);
 UAIO_EXPORT int dup2(int from, int to);
 UAIO_EXPORT int dup3(int from, int to, int flags);
 UAIO_EXPORT int close_range(unsigned first, unsigned last, int flags);
@@ -394,15 +397,16 @@ UAIO_EXPORT int pclose(FILE *file);
 UAIO_EXPORT FILE *freopen(const char *path, const char *mode, FILE *file);
 UAIO_EXPORT FILE *freopen64(const char *path, const char *mode, FILE *file);
 
-static __attribute__((noinline)) int close_told(int fd)
+/* Close fd by real(); if real is NULL, by the system call. */
+static __attribute__((noinline)) int close_told(int (*real)(int), int fd)
 {
 	int ret;
 
-	if (!next.close || is_ours(fd))
+	if (!real || is_ours(fd))
 		return (int)uaio_host_error(uaio_host_raw_close(fd));
 	uaio_host_closing((unsigned)fd, (unsigned)fd);
 	uaio_uring_closing(fd);
-	ret = next.close(fd);
+	ret = real(fd);
 	uaio_host_closed((unsigned)fd, (unsigned)fd);
 	return ret;
 }
@@ -416,7 +420,7 @@ int close(int fd)
 	 * engine. close_told() also handles an unknown next.close.
 	 */
 	if (uaio_engine_is_up() || unlikely(!next.close))
-		return close_told(fd);
+		return close_told(next.close, fd);
 	ret = next.close(fd);
 	/*
 	 * Since the check above, another thread may have started the library, and
@@ -424,6 +428,11 @@ int close(int fd)
 	 */
 	uaio_host_closed((unsigned)fd, (unsigned)fd);
 	return ret;
+}
+
+int mq_close(int fd)
+{
+	return close_told(next.mq_close, fd);
 }
 
 int dup2(int from, int to)

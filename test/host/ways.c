@@ -3,6 +3,7 @@
 #include "ways.h"
 
 #include <fcntl.h>
+#include <mqueue.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -30,6 +31,12 @@ static void by_close(int fd, int other)
 static void by_close_number(int fd, int other)
 {
 	REQUIRE(syscall(SYS_close, fd) == 0);
+	take_over(other, fd);
+}
+
+static void by_mq_close(int fd, int other)
+{
+	REQUIRE(mq_close(fd) == 0);
 	take_over(other, fd);
 }
 
@@ -101,6 +108,7 @@ static void by_freopen(int fd, int other)
 const struct host_way host_ways[] = {
 	{ "close", by_close },
 	{ "SYS_close", by_close_number },
+	{ "mq_close", by_mq_close },
 	{ "dup2", by_dup2 },
 	{ "dup3", by_dup3 },
 #ifdef SYS_dup2
