@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -45,6 +46,7 @@ static struct {
 	int (*dup3)(int, int, int);
 	int (*fclose)(FILE *);
 	int (*pclose)(FILE *);
+	int (*closedir)(void *);
 	FILE *(*freopen)(const char *, const char *, FILE *);
 	FILE *(*freopen64)(const char *, const char *, FILE *);
 	int (*fcntl)(int, int, ...);
@@ -64,6 +66,7 @@ void uaio_host_load(void)
 	uaio_host_find("dup3", &next.dup3);
 	uaio_host_find("fclose", &next.fclose);
 	uaio_host_find("pclose", &next.pclose);
+	uaio_host_find("closedir", &next.closedir);
 	uaio_host_find("freopen", &next.freopen);
 	uaio_host_find("freopen64", &next.freopen64);
 	uaio_host_find("fcntl", &next.fcntl);
@@ -392,8 +395,12 @@ UAIO_EXPORT int dup2(int from, int to);
 UAIO_EXPORT int dup3(int from, int to, int flags);
 UAIO_EXPORT int close_range(unsigned first, unsigned last, int flags);
 UAIO_EXPORT void closefrom(int first);
+UAIO_EXPORT int login_tty(int fd);
 UAIO_EXPORT int fclose(FILE *file);
 UAIO_EXPORT int pclose(FILE *file);
+/* In <dirent.h> the arguments are nonnull, but closedir() of glibc accepts NULL. */
+UAIO_EXPORT int closedir(void *dir);
+int dirfd(void *dir);
 UAIO_EXPORT FILE *freopen(const char *path, const char *mode, FILE *file);
 UAIO_EXPORT FILE *freopen64(const char *path, const char *mode, FILE *file);
 
@@ -462,6 +469,23 @@ void closefrom(int first)
 }
 
 /*
+ * The C library's login_tty() calls its own dup2(), which is not interposed. So here
+ * this file's functions replace the standard descriptors.
+ */
+int login_tty(int fd)
+{
+	(void)setsid();
+	if (ioctl(fd, TIOCSCTTY, NULL) < 0)
+		return -1;
+	for (int to = STDIN_FILENO; to <= STDERR_FILENO; to++)
+		while (dup2(fd, to) < 0 && errno == EBUSY)
+			;
+	if (fd > STDERR_FILENO)
+		(void)close(fd);
+	return 0;
+}
+
+/*
  * Return: the stream's descriptor; ~0u if it has none. fclose() closes the descriptor
  * inside the C library, where close() is not interposed. So the callers notify the
  * engine.
@@ -518,6 +542,17 @@ int fclose(FILE *file)
 int pclose(FILE *file)
 {
 	return close_stream(UAIO_HOST_NEXT(pclose), file);
+}
+
+int closedir(void *dir)
+{
+	unsigned fd = dir ? (unsigned)dirfd(dir) : ~0u;
+	int ret;
+
+	uaio_host_closing(fd, fd);
+	ret = UAIO_HOST_NEXT(closedir)(dir);
+	uaio_host_closed(fd, fd);
+	return ret;
 }
 
 FILE *freopen(const char *path, const char *mode, FILE *file)

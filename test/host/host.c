@@ -441,6 +441,8 @@ static const struct {
 	{ "handler-exits", handler_exits },
 	{ "numbers-regular", numbers_regular },
 	{ "numbers-polled", numbers_polled },
+	{ "numbers-directory", numbers_directory },
+	{ "numbers-login", numbers_login },
 	{ "numbers-of-threads", numbers_of_threads },
 	{ "numbers-of-engine", numbers_of_engine },
 	{ "numbers-of-engine-storm", numbers_of_engine_storm },

@@ -190,6 +190,8 @@ void handler_exits(void);
 
 void numbers_regular(void);
 void numbers_polled(void);
+void numbers_directory(void);
+void numbers_login(void);
 void numbers_of_threads(void);
 void numbers_of_engine(void);
 void numbers_of_engine_storm(void);

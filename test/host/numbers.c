@@ -5,6 +5,7 @@
  */
 #include "host.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utmp.h>
 
 #include "ways.h"
 #include "older.h"
@@ -86,6 +88,60 @@ void numbers_polled(void)
 		for (unsigned round = 0; round < host_rounds(100); round++)
 			replace_polled(ctx, way);
 	REQUIRE(host_destroy(ctx) == 0);
+}
+
+static void sync_directory(aio_context_t ctx)
+{
+	DIR *dir = opendir(".");
+	struct io_event event;
+	struct iocb iocb;
+
+	REQUIRE(dir);
+	iocb = host_iocb(IOCB_CMD_FSYNC, dirfd(dir), NULL, 0, 0);
+	REQUIRE(host_submit(ctx, &iocb) == 1);
+	REQUIRE(closedir(dir) == 0);
+	REQUIRE(host_reap(ctx, 1, &event) == 1 && event.res == 0);
+}
+
+void numbers_directory(void)
+{
+	aio_context_t ctx = host_context(16);
+
+	for (unsigned round = 0; round < host_rounds(500); round++)
+		sync_directory(ctx);
+	REQUIRE(host_destroy(ctx) == 0);
+}
+
+/* The poll holds the last reference to its end of the pipe. */
+static int log_in(void *arg)
+{
+	aio_context_t ctx = host_context(4);
+	struct io_event event;
+	struct iocb iocb;
+	int ends[2];
+
+	REQUIRE(pipe(ends) == 0);
+	host_move(ends[0], STDIN_FILENO);
+	iocb = host_poll(STDIN_FILENO);
+	REQUIRE(host_submit(ctx, &iocb) == 1);
+	REQUIRE(login_tty(*(int *)arg) == 0);
+	REQUIRE(isatty(STDIN_FILENO) && fcntl(*(int *)arg, F_GETFD) < 0);
+	REQUIRE(write(ends[1], "x", 1) == 1);
+	REQUIRE(host_reap(ctx, 1, &event) == 1);
+	REQUIRE(event.res & 1 /* POLLIN */);
+	return 0;
+}
+
+void numbers_login(void)
+{
+	int master = posix_openpt(O_RDWR | O_NOCTTY), terminal;
+
+	if (master < 0 || grantpt(master) < 0 || unlockpt(master) < 0)
+		host_skip("there are no terminals");
+	terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+	REQUIRE(terminal >= 0);
+	REQUIRE(host_in_child(log_in, &terminal) == 0);
+	REQUIRE(close(terminal) == 0 && close(master) == 0);
 }
 
 /*
