@@ -218,6 +218,14 @@ void uaio_host_copy_polled(const struct pollfd *pfds, unsigned long nr,
 /* The poll of the copy has returned ret: write the events to the program's pfds. */
 void uaio_host_answer_polled(struct pollfd *pfds, unsigned long nr, long ret,
 			     const struct uaio_host_polled *polled);
+/*
+ * Some files report an event to only one poll(): PSI triggers, perf events, mountinfo.
+ * So add to pfds what an earlier poll() has found. Do not call this if the library has
+ * executed requests since: they may have taken the input that the earlier poll() found.
+ * Return: the number of ready descriptors.
+ */
+int uaio_host_add_polled(struct pollfd *pfds, unsigned long nr,
+			 const struct pollfd *polled);
 
 /* Execute the polling system calls, and the system call epoll_ctl. */
 long uaio_host_raw_epoll_ctl(const long a[4]);

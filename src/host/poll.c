@@ -7,8 +7,8 @@
  * completion by an eventfd. While such a thread sleeps here, it also serves the queues of
  * these requests, as their leader (ready/attend.h). The thread first sleeps in ppoll() on
  * the program's descriptors and those of the queues. Then it makes the program's call with
- * timeout 0. Only this call consumes events, so other threads that wait for the same files
- * find theirs. A thread without such requests only reads one variable.
+ * timeout 0. Only this call consumes an epoll's events, so other threads in the same
+ * epoll find theirs. A thread without such requests only reads one variable.
  *
  * The sleep is a cancellation point, like the functions themselves. If the program
  * polls a ring of the library, the library polls the ring's bell instead: an eventfd
@@ -147,22 +147,16 @@ static int real_ppoll(struct pollfd *pfds, nfds_t nr,
 					      (long)mask, MASK_BYTES, 0));
 }
 
-static __attribute__((noinline)) int raw_poll(struct pollfd *pfds, nfds_t nr,
-					      int timeout_ms)
+static int real_poll(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 {
 	const struct timespec timeout = {
 		.tv_sec = timeout_ms / 1000,
 		.tv_nsec = timeout_ms % 1000 * 1000000l,
 	};
 
+	if (next.poll)
+		return next.poll(pfds, nr, timeout_ms);
 	return real_ppoll(pfds, nr, timeout_ms < 0 ? NULL : &timeout, NULL);
-}
-
-static int real_poll(struct pollfd *pfds, nfds_t nr, int timeout_ms)
-{
-	if (!next.poll)
-		return raw_poll(pfds, nr, timeout_ms);
-	return next.poll(pfds, nr, timeout_ms);
 }
 
 /*
@@ -200,8 +194,10 @@ static bool is_worth(const struct timespec *timeout)
 enum slept {
 	/* no sleep: the thread has no queue to serve, or ppoll() failed */
 	SLEPT_NOT,
-	/* a queue or a descriptor is ready */
+	/* a descriptor of the program is ready, but no queue */
 	SLEPT,
+	/* a queue was ready, and the thread has executed its requests */
+	SLEPT_SERVED,
 	/* the timeout has expired */
 	SLEPT_LONG,
 	/* a signal interrupted the sleep: errno is EINTR */
@@ -275,6 +271,7 @@ static enum slept sleep_attending(struct pollfd *pfds, nfds_t nr,
 {
 	struct uaio_attend attend;
 	bool is_gone = false;
+	uint32_t ready = 0;
 	int ret;
 
 	if (!uaio_attend_begin(&attend))
@@ -284,13 +281,14 @@ static enum slept sleep_attending(struct pollfd *pfds, nfds_t nr,
 						.events = POLLIN };
 	ret = sleep_cancellable(pfds, (unsigned)nr + attend.nr, deadline_ns,
 				mask);
-	uaio_attend_end(&attend,
-			ret > 0 ? ready_of(&pfds[nr], attend.nr, &is_gone) : 0);
+	if (ret > 0)
+		ready = ready_of(&pfds[nr], attend.nr, &is_gone);
+	uaio_attend_end(&attend, ready);
 	if (ret == 0)
 		return SLEPT_LONG;
 	/* is_gone: a queue's descriptor is not open, so let the program's call sleep. */
 	if (ret > 0)
-		return is_gone ? SLEPT_NOT : SLEPT;
+		return is_gone ? SLEPT_NOT : ready ? SLEPT_SERVED : SLEPT;
 	/* On any other error than EINTR, the program's own call reports the error. */
 	if (ret != -EINTR)
 		return SLEPT_NOT;
@@ -345,7 +343,7 @@ static inline bool is_plain_epoll(void)
  */
 static bool sleeps_on(enum slept slept, int nr, int64_t deadline_ns)
 {
-	return slept == SLEPT && nr == 0 &&
+	return (slept == SLEPT || slept == SLEPT_SERVED) && nr == 0 &&
 	       (deadline_ns == UAIO_FOREVER || uaio_now_ns() < deadline_ns);
 }
 
@@ -467,6 +465,8 @@ static bool poll_attending(struct pollfd *pfds, nfds_t nr, int64_t deadline_ns,
 		if (slept == SLEPT_NOT)
 			return false;
 		*ret_nr = slept == SLEPT_ERROR ? -1 : real_poll(pfds, nr, 0);
+		if (slept == SLEPT && *ret_nr >= 0)
+			*ret_nr = uaio_host_add_polled(pfds, nr, copies);
 	} while (sleeps_on(slept, *ret_nr, deadline_ns));
 	return true;
 }

@@ -108,6 +108,18 @@ void uaio_host_answer_polled(struct pollfd *pfds, unsigned long nr, long ret,
 	}
 }
 
+int uaio_host_add_polled(struct pollfd *pfds, unsigned long nr,
+			 const struct pollfd *polled)
+{
+	int nr_ready = 0;
+
+	for (unsigned long i = 0; i < nr; i++) {
+		pfds[i].revents |= polled[i].revents;
+		nr_ready += pfds[i].revents != 0;
+	}
+	return nr_ready;
+}
+
 static __attribute__((noinline)) long raw_poll_rings(long nr, const long a[5])
 {
 	struct pollfd *pfds = (struct pollfd *)a[0];

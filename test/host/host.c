@@ -475,6 +475,7 @@ static const struct {
 	{ "sleeps-by-any-call", sleeps_by_any_call },
 	{ "sleeps-for-a-time", sleeps_for_a_time },
 	{ "sleeps-as-it-was", sleeps_as_it_was },
+	{ "sleeps-once", sleeps_once },
 	{ "sleeps-interrupted", sleeps_interrupted },
 	{ "sleeps-left", sleeps_left },
 	{ "sleeps-left-for-good", sleeps_left_for_good },

@@ -229,6 +229,7 @@ void handlers_as_set(void);
 void sleeps_by_any_call(void);
 void sleeps_for_a_time(void);
 void sleeps_as_it_was(void);
+void sleeps_once(void);
 void sleeps_interrupted(void);
 void sleeps_left(void);
 void sleeps_left_for_good(void);

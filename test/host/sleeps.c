@@ -299,6 +299,58 @@ void sleeps_for_a_time(void)
 }
 
 /*
+ * The kernel reports a change of the host's name to only one poll() of this file.
+ */
+
+static void *change_name(void *arg)
+{
+	(void)arg;
+	host_await_step(1);
+	await_sleep();
+	REQUIRE(sethostname("other", 5) == 0);
+	return NULL;
+}
+
+static void sleep_once(int (*sleep)(struct pollfd *pfds))
+{
+	struct desk desk;
+	struct pollfd pfds[2] = { { .events = POLLPRI }, { .events = POLLIN } };
+	pthread_t thread;
+
+	set_up(&desk, EPOLLIN);
+	REQUIRE(host_submit(desk.ctx, &desk.iocb) == 1);
+	pfds[0].fd = open("/proc/sys/kernel/hostname", O_RDONLY | O_CLOEXEC);
+	pfds[1].fd = desk.event;
+	REQUIRE(pfds[0].fd >= 0);
+	REQUIRE(pthread_create(&thread, NULL, change_name, NULL) == 0);
+	host_step(1);
+	REQUIRE(sleep(pfds) == 1 && pfds[0].revents & POLLPRI);
+	REQUIRE(pthread_join(thread, NULL) == 0);
+	host_step(0);
+	REQUIRE(close(pfds[0].fd) == 0);
+	take_down(&desk);
+}
+
+static int poll_once(struct pollfd *pfds)
+{
+	return poll(pfds, 2, LONG_MS);
+}
+
+static int ppoll_once(struct pollfd *pfds)
+{
+	return ppoll(pfds, 2, &(struct timespec){ .tv_sec = LONG_MS / 1000 },
+		     NULL);
+}
+
+void sleeps_once(void)
+{
+	if (unshare(CLONE_NEWUTS) < 0)
+		host_skip("no namespace for the host's name");
+	sleep_once(poll_once);
+	sleep_once(ppoll_once);
+}
+
+/*
  * The flags with which the program's epoll watches the eventfd must stay in effect
  */
 
