@@ -471,6 +471,15 @@ static const struct difference differs_thread_signals = {
 		"poll on the context's eventfd (IOCB_FLAG_RESFD).",
 };
 
+static const struct difference differs_once = {
+	.title = "An event that a file reports only once may be lost",
+	.text = "Some files report an event to only one poll: PSI triggers, "
+		"perf events, mountinfo and files of sysctl. A POLL request on "
+		"such a file may miss the event. So may epoll_wait, in a "
+		"thread that has a waiting request with an eventfd "
+		"(IOCB_FLAG_RESFD).",
+};
+
 static const struct difference differs_shutdown = {
 	.title = "A shutdown may reach a waiting write late",
 	.text = "A write request that waits for space in a Unix stream socket "
@@ -696,7 +705,7 @@ const struct chapter chapters[] = {
 		  &differs_ring_mapped, &differs_table_full) },
 	{ "Longer waits",
 	  CHAPTER(&differs_closing, &differs_blocking_device, &differs_shutdown,
-		  &differs_thread_signals, &differs_realtime,
+		  &differs_thread_signals, &differs_once, &differs_realtime,
 		  &differs_old_fashion, &differs_not_blocked,
 		  &differs_low_water, &differs_stream_held, &differs_time) },
 	{ "Other errors, and calls that succeed",
@@ -728,8 +737,8 @@ const struct chapter chapters[] = {
 const struct difference *const *const not_shown = CHAPTER(
 	&differs_time, &differs_ring_overflow, &differs_ring_limited,
 	&differs_ring_duplicate, &differs_cold_read, &differs_stream_held,
-	&differs_thread_signals, &differs_closing, &differs_shutdown,
-	&differs_handlers, &differs_realtime, &differs_vfork,
+	&differs_thread_signals, &differs_once, &differs_closing,
+	&differs_shutdown, &differs_handlers, &differs_realtime, &differs_vfork,
 	&differs_blocking_device, &differs_old_fashion, &differs_unseen,
 	&differs_locked, &differs_no_offset, &differs_code,
 	&differs_posix_versions, &differs_posix_priority);
