@@ -424,7 +424,13 @@ static void end_by_signal(aio_context_t ctx, struct iocb iocb, int flags,
 
 void table_of_signalled(void)
 {
-	static const int flags[] = { 0, SA_RESTART };
+	static const int flags[] = {
+		0,
+#if defined(__x86_64__)
+		/* On other processors the library defers no handler. */
+		SA_RESTART,
+#endif
+	};
 	static char buf[3 * BYTES];
 	const struct iovec iov = { buf, BYTES };
 	aio_context_t ctx = host_context(8);
