@@ -175,16 +175,8 @@ static bool begin(int change)
 	 */
 	if (change == NOTHING || !uaio_engine_is_owner())
 		return false;
-	if (change == UAIO_CHANGED_PROCESS) {
-		if (!uaio_identities_are_many())
-			return false;
-		/* After the change, nothing shows which identity the thread had. */
-		if (uaio_enter()) {
-			uaio_identity_check();
-			uaio_leave();
-		}
-		return true;
-	}
+	if (change == UAIO_CHANGED_PROCESS)
+		return uaio_identities_are_many();
 	if (uaio_identities_become_many())
 		hold();
 	return true;
@@ -403,17 +395,25 @@ static int begin_all(struct change_of_all *change)
 
 	change->tells = begin(UAIO_CHANGED_PROCESS);
 	change->is_begun = uaio_engine_is_owner() && uaio_engine_is_up();
-	if (!change->is_begun)
+	if (!change->is_begun) {
+		if (change->tells && uaio_enter()) {
+			uaio_identity_check();
+			uaio_leave();
+		}
 		return 0;
+	}
 	(void)sys_sigmask(SIG_BLOCK, &deferred, &change->mask);
 	change->is_begun = uaio_enter();
 	if (!change->is_begun) {
 		(void)sys_sigmask(SIG_SETMASK, &change->mask, NULL);
 		return 0;
 	}
+	uaio_wq_ids_begin();
+	/* Compare now, while no other thread changes the recorded attributes. */
+	if (change->tells)
+		uaio_identity_check();
 	change->is_of_process =
 		uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS;
-	uaio_wq_ids_begin();
 	ret = uaio_former_change_begin(change->is_of_process, &change->former);
 	if (ret < 0)
 		uaio_wq_ids_end();
@@ -426,8 +426,8 @@ static int begin_all(struct change_of_all *change)
 static int end_all(struct change_of_all *change, int ret)
 {
 	/*
-	 * Record the new identity now: another change of all threads could begin after
-	 * uaio_former_change_end().
+	 * Record the new attributes now: another change of all threads may begin after
+	 * uaio_wq_ids_end().
 	 */
 	if (change->tells)
 		uaio_identity_changed(UAIO_CHANGED_PROCESS);

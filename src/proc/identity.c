@@ -307,7 +307,8 @@ uaio_thread_main_fn *uaio_identity_inherit(uaio_thread_main_fn *main,
 {
 	struct inheritance *own;
 
-	if (likely(!uaio_entry.identity && !uaio_entry.domain))
+	/* A thread whose identity is not that of the process is sure of it. */
+	if (likely(!uaio_identities_are_many() || !uaio_entry.is_sure))
 		return main;
 	own = malloc(sizeof(*own));
 	if (!own)

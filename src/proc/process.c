@@ -270,6 +270,8 @@ void uaio_process_load(void (*forks)(void))
 	 */
 	(void)sys_wipe_on_fork(&process, sizeof(process));
 	process.pid = sys_getpid();
+	/* The main thread's identity is that of the process. */
+	uaio_entry.is_sure = sys_gettid() == process.pid;
 	uaio_libc_atfork(before_fork, after_fork, forget_in_child);
 }
 

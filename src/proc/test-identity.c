@@ -216,6 +216,22 @@ static void a_new_thread_is_the_process_after_its_ids_change(void **state)
 	(void)setfsuid(0);
 }
 
+static void a_thread_that_inherits_the_process_is_not_compared(void **state)
+{
+	uint32_t identity = UINT32_MAX;
+	void *arg = &identity;
+	uaio_thread_main_fn *main = uaio_identity_inherit(check, &arg);
+	pthread_t thread;
+
+	(void)state;
+	assert_non_null(main);
+	(void)setfsuid(SOMEBODY);
+	assert_int_equal(pthread_create(&thread, NULL, main, arg), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	(void)setfsuid(0);
+	assert_int_equal(identity, UAIO_IDENTITY_OF_PROCESS);
+}
+
 static int has_new_identity(void)
 {
 	return of_new_thread() != UAIO_IDENTITY_OF_PROCESS;
@@ -309,6 +325,9 @@ int main(void)
 		cmocka_unit_test_setup(many_groups_are_compared, set_up),
 		cmocka_unit_test_setup(
 			a_new_thread_is_the_process_after_its_ids_change,
+			set_up),
+		cmocka_unit_test_setup(
+			a_thread_that_inherits_the_process_is_not_compared,
 			set_up),
 		cmocka_unit_test_setup(
 			a_new_thread_is_the_process_in_a_child_of_fork, set_up),
