@@ -40,7 +40,7 @@ static int64_t poll_to_end(const struct uaio_op_def *op,
 	int ret = 0;
 
 	while ((res = op->run(sqe, sqe->fd, found, 0)) == -EAGAIN &&
-	       ret != -EINTR) {
+	       !(ret == -EINTR && uaio_entry.has_deferred)) {
 		uaio_sleep_inside_begin();
 		ret = uaio_sleep_poll(&pfd, 1, NULL, NULL, 0);
 		uaio_sleep_inside_end();
@@ -57,7 +57,7 @@ static bool may_wait(const struct uaio_file *file, const struct uaio_op_def *op,
 {
 	return (uaio_file_kind(file) == UAIO_KIND_STREAM ||
 		uaio_file_kind(file) == UAIO_KIND_DEVICE) &&
-	       !(load_relaxed(&file->flags) & UAIO_FILE_F_NONBLOCK) &&
+	       !load_relaxed(&file->is_nonblock) &&
 	       op->class <= UAIO_CLASS_WRITE && uaio_sqe_bytes(sqe);
 }
 
