@@ -514,6 +514,10 @@ bool uaio_take_flags(struct uaio_file *file, int fd, int open_flags)
 	if (uaio_file_kind(file) < UAIO_KIND_STREAM &&
 	    !is_written_as(file, open_flags))
 		return false;
+	if (uaio_file_has(file, UAIO_FILE_F_TERMINAL) &&
+	    load_relaxed(&file->reopened) < 0 &&
+	    load_relaxed(&file->is_nonblock) && !(open_flags & O_NONBLOCK))
+		return false;
 	store_relaxed(&file->is_nonblock, (uint32_t)open_flags & O_NONBLOCK);
 	return true;
 }

@@ -57,7 +57,8 @@ int uaio_inspect(int fd, struct uaio_fd_facts *ret_facts);
  * fcntl() is about to set open_flags (O_*) for fd, or, if open_flags is negative, may have
  * changed its flags. Store O_NONBLOCK in the entry of fd.
  * Return: false if O_APPEND or O_DIRECT differs from what the entry of a regular file
- * or block device says. Then nothing is stored.
+ * or block device says, or if a terminal that was O_NONBLOCK may be reopened now
+ * (terminal.h). Then nothing is stored.
  */
 bool uaio_take_flags(struct uaio_file *file, int fd, int open_flags);
 

@@ -181,6 +181,28 @@ static void closing_a_terminal_closes_what_was_reopened(void **state)
 	unit_await(is_hung_up, &master);
 }
 
+static void set_flags(int open_flags)
+{
+	assert_true(uaio_enter());
+	uaio_file_flags_change(terminal, open_flags);
+	assert_int_equal(fcntl(terminal, F_SETFL, open_flags), 0);
+	uaio_file_flags_change(terminal, -1);
+	uaio_leave();
+}
+
+/* While a terminal is O_NONBLOCK, its reads do not wait, so it is not reopened. */
+static void a_terminal_is_reopened_once_its_reads_may_wait(void **state)
+{
+	(void)state;
+	set_flags(O_NONBLOCK);
+	submit_read(terminal);
+	assert_int_equal(unit_reap_one(handle), -EAGAIN);
+	assert_int_equal(nr_reopened(), 0);
+	set_flags(0);
+	read_line("line\n");
+	assert_int_equal(nr_reopened(), 1);
+}
+
 static bool refuse_duplicates(long nr, const long args[6], long *ret_res)
 {
 	*ret_res = -EMFILE;
@@ -317,6 +339,7 @@ int main(void)
 		TTY_TEST(a_terminal_that_cannot_be_reopened_is_served),
 		TTY_TEST(masters_and_hung_up_terminals_are_not_reopened),
 		TTY_TEST(closing_a_terminal_closes_what_was_reopened),
+		TTY_TEST(a_terminal_is_reopened_once_its_reads_may_wait),
 		TTY_TEST(closing_without_a_duplicate_ends_the_read),
 		UNIT_TEST(the_terminal_of_another_session_is_not_reopened),
 		UNIT_TEST(a_descriptor_that_becomes_another_terminal_reads_it),
