@@ -29,8 +29,9 @@
 
 /*
  * Poll the file until it is ready.
- * Return: as uaio_poll_run(). -EAGAIN: a signal handler has to run first. The kernel's
- * AIO would not wait, so the request is then refused.
+ * Return: as uaio_poll_run(). -EAGAIN: a signal handler may have to run first, of the
+ * program or of the C library's setuid(). The kernel's AIO would not wait, so the
+ * request is then refused.
  */
 static int64_t poll_to_end(const struct uaio_op_def *op,
 			   const struct uaio_sqe *sqe, struct uaio_found *found)
@@ -40,7 +41,7 @@ static int64_t poll_to_end(const struct uaio_op_def *op,
 	int ret = 0;
 
 	while ((res = op->run(sqe, sqe->fd, found, 0)) == -EAGAIN &&
-	       !(ret == -EINTR && uaio_entry.has_deferred)) {
+	       ret != -EINTR) {
 		uaio_sleep_inside_begin();
 		ret = uaio_sleep_poll(&pfd, 1, NULL, NULL, 0);
 		uaio_sleep_inside_end();
